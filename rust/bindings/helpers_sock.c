@@ -93,6 +93,14 @@ int rdma_sock_helper_sk_err(const struct sock *sk)
 	return READ_ONCE(sk->sk_err);
 }
 
+/* Whether a connection has nothing to report. The sock must be locked. */
+bool rdma_sock_helper_sk_is_quiet(const struct sock *sk)
+{
+	return sk->sk_state == TCP_ESTABLISHED && !READ_ONCE(sk->sk_err) &&
+	       !READ_ONCE(sk->sk_shutdown) &&
+	       skb_queue_empty_lockless(&sk->sk_receive_queue);
+}
+
 int rdma_sock_helper_sock_error(struct sock *sk)
 {
 	return sock_error(sk);

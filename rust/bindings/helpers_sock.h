@@ -25,6 +25,7 @@ void rdma_sock_helper_set_user_data(struct sock *sk, void *tagged);
 u16 rdma_sock_helper_sk_family(const struct sock *sk);
 u8 rdma_sock_helper_sk_state(const struct sock *sk);
 int rdma_sock_helper_sk_err(const struct sock *sk);
+bool rdma_sock_helper_sk_is_quiet(const struct sock *sk);
 int rdma_sock_helper_sock_error(struct sock *sk);
 bool rdma_sock_helper_has_error_queue(const struct sock *sk);
 bool rdma_sock_helper_urg_inline(const struct sock *sk);

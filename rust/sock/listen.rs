@@ -231,9 +231,15 @@ pub(crate) fn is_full(listener: &dyn Listener) -> bool {
 
 /// Takes the next connection for accept. Context: may sleep.
 pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn Child>> {
-    let child = listener.accepts.lock().next()?;
-    // TCP may have more.
-    listener.kick_setup();
+    let (child, was_full) = {
+        let mut queue = listener.accepts.lock();
+        let was_full = queue.ready() > backlog(&listener.sk);
+        (queue.next()?, was_full)
+    };
+    // TCP may have more, for which there was no place.
+    if was_full {
+        listener.kick_setup();
+    }
     Some(child)
 }
 

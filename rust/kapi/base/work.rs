@@ -247,13 +247,15 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     /// `owner` must be the object this work item is a field of, and `queue` the same each time.
     pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
         // `Release` pairs with the swap in `run_raw`: a run that takes this kick's mark away sees
-        // what it is about.
-        self.kicked.store(true, Ordering::Release);
-        self.queue(owner, queue, 0);
+        // what it is about. So the run of an earlier kick that has not begun is that of this one as well.
+        if !self.kicked.swap(true, Ordering::AcqRel) {
+            self.queue(owner, queue, 0);
+        }
     }
 
     /// Like [`Self::kick`], on a queue whose work items run in softirq. Where the caller is a task with
-    /// interrupts and softirqs on, the work runs before this returns, without a task switch.
+    /// interrupts and softirqs on, the work runs before this returns, without a task switch, unless
+    /// another processor has it already.
     /// Context: any.
     #[cfg(RDMA_SOFT)]
     pub(crate) fn kick_here(&self, owner: &Arc<T>, queue: &WorkQueue) -> Kicked {
@@ -346,6 +348,8 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         // SAFETY: The work was initialised by `new`.
         let was_pending = unsafe { bindings::cancel_delayed_work(self.dwork.get().cast()) };
         if was_pending {
+            // The next kick queues the work again.
+            self.kicked.store(false, Ordering::Release);
             // SAFETY: By the type invariants the work that was pending owned a reference, which
             // is ours now.
             drop(unsafe { self.take_owner() });
@@ -551,6 +555,48 @@ mod tests {
         counter.work.kick(&counter, &queue);
         counter.wait(1)?;
         assert_eq!(*counter.runs.lock(), 1);
+        Ok(())
+    }
+
+    /// Notes which kick its last run has seen.
+    #[pin_data]
+    struct Gate {
+        #[pin]
+        work: Deferred<Gate>,
+        /// The highest number that a kick was about, and the one that a run saw.
+        #[pin]
+        numbers: SpinLock<(u32, u32)>,
+    }
+
+    impl Run<0> for Gate {
+        fn run(this: Arc<Self>) {
+            let mut numbers = this.numbers.lock();
+            numbers.1 = numbers.0;
+        }
+    }
+
+    #[test]
+    fn kicks_of_cancelled_and_of_queued_work_are_all_seen() -> Result {
+        let gate = Arc::pin_init(
+            pin_init!(Gate {
+                work <- new_deferred!("rdma_sock_test_work"),
+                numbers <- new_spinlock!((0, 0), "rdma_sock_test_numbers"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let queue = WorkQueue::new(c"rdma_sock_test")?;
+        for number in 1..2000 {
+            gate.numbers.lock().0 = number;
+            gate.work.kick(&gate, &queue);
+            if number % 7 == 0 {
+                // Whether it has run or not, the next kick is as good as the first.
+                gate.work.cancel();
+            } else if number % 50 == 1 {
+                queue.flush();
+                assert_eq!(gate.numbers.lock().1, number);
+            }
+        }
+        gate.work.cancel_sync();
         Ok(())
     }
 }

@@ -389,9 +389,11 @@ impl Attachment {
                 bindings::rdma_sock_helper_callback_lock(sk.as_raw());
                 Self::enqueue(this, to);
                 bindings::rdma_sock_helper_callback_unlock(sk.as_raw());
-                // Report now the events that the move kept back.
-                for event in [WakeEvent::Data, WakeEvent::State] {
-                    let _ = ((*this).call)((*this).data, event);
+                // Report now the events that the move kept back. Later ones wait for the lock.
+                if !bindings::rdma_sock_helper_sk_is_quiet(sk.as_raw()) {
+                    for event in [WakeEvent::Data, WakeEvent::State] {
+                        let _ = ((*this).call)((*this).data, event);
+                    }
                 }
             }
         }
