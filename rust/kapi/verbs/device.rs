@@ -44,6 +44,9 @@ const NAME_BYTES: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 /// How many IPv6 prefixes of a network device are looked at.
 const MAX_PREFIXES: usize = 8;
 
+/// Used places of all GID tables of a device that are asked for at once.
+const MOST_GIDS: usize = 64;
+
 /// How often a removal that has to wait says so.
 const REPORT_MS: u32 = 10_000;
 
@@ -402,7 +405,7 @@ impl Device {
     pub(crate) fn gid_for(&self, port: u32, ifindex: u32, want: &GidWant) -> Option<LocalGid> {
         let mtu_code = self.active_mtu(port).ok()?;
         let mut best: Option<LocalGid> = None;
-        for index in 0..self.gid_entries(port) {
+        for index in self.used_gids(port) {
             let Some((mut gid, netdev)) = self.gid_entry(port, index) else {
                 continue;
             };
@@ -442,7 +445,7 @@ impl Device {
         let usable = |port: &u32| !taken(*port) && self.is_roce(*port) && self.port_active(*port);
         (1..=self.phys_ports()).filter(usable).find_map(|port| {
             let mtu_code = self.active_mtu(port).ok()?;
-            (0..self.gid_entries(port)).find_map(|index| {
+            self.used_gids(port).into_iter().find_map(|index| {
                 let (mut gid, netdev) =
                     // SAFETY: The device is valid in this RCU read section.
                     self.gid_entry_of(port, index, |ndev| unsafe { reaches(ndev, &anchor.gid) })?;
@@ -469,7 +472,7 @@ impl Device {
             return None;
         }
         let mtu_code = self.active_mtu(port).ok()?;
-        let ranked = (0..self.gid_entries(port)).filter_map(|index| {
+        let ranked = self.used_gids(port).into_iter().filter_map(|index| {
             let mut is_near = false;
             let (gid, _) = self.gid_entry_of(port, index, |ndev| {
                 // SAFETY: The device is valid in this RCU read section.
@@ -485,7 +488,8 @@ impl Device {
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(super) fn ipv4_gid(&self, port: u32) -> Option<LocalGid> {
         let mtu_code = self.active_mtu(port).ok()?;
-        (0..self.gid_entries(port))
+        self.used_gids(port)
+            .into_iter()
             .filter_map(|index| self.gid_entry(port, index))
             .find(|(gid, _)| is_ipv4(&gid.gid))
             .map(|(gid, _)| LocalGid { mtu_code, ..gid })
@@ -510,8 +514,45 @@ impl Device {
         net
     }
 
+    /// The used places of the GID table of a port, as far as work requests can name them; all places if more
+    /// than [`MOST_GIDS`] of the device are used. A table has hundreds of places, of which few are used.
+    /// Context: may sleep.
+    pub(super) fn used_gids(&self, port: u32) -> KVec<u8> {
+        self.query_gids(port).unwrap_or_else(|_| {
+            let mut all = KVec::new();
+            // Without memory there is no address.
+            let _ = (0..self.gid_entries(port)).try_for_each(|place| all.push(place, GFP_KERNEL));
+            all
+        })
+    }
+
+    /// The same, or an error if there are too many.
+    fn query_gids(&self, port: u32) -> Result<KVec<u8>> {
+        const UNUSED: bindings::ib_uverbs_gid_entry = bindings::ib_uverbs_gid_entry {
+            gid: [0; 2],
+            gid_index: 0,
+            port_num: 0,
+            gid_type: 0,
+            netdev_ifindex: 0,
+        };
+        let mut entries = KVec::from_elem(UNUSED, MOST_GIDS, GFP_KERNEL)?;
+        let count = self.with(|raw| {
+            // SAFETY: The driver is there, and there is room for as many entries.
+            let count =
+                unsafe { bindings::rdma_query_gid_table(raw, entries.as_mut_ptr(), entries.len()) };
+            usize::try_from(count).map_err(|_| EINVAL)
+        })?;
+        let mut places = KVec::with_capacity(count, GFP_KERNEL)?;
+        for entry in entries.iter().take(count) {
+            if let (true, Ok(place)) = (entry.port_num == port, u8::try_from(entry.gid_index)) {
+                places.push(place, GFP_KERNEL)?;
+            }
+        }
+        Ok(places)
+    }
+
     /// Length of the GID table of a port, as far as work requests can name its entries.
-    fn gid_entries(&self, port: u32) -> u8 {
+    pub(super) fn gid_entries(&self, port: u32) -> u8 {
         let entries = self.with(|raw| {
             self.check_port(port)?;
             // SAFETY: The driver is there and the port exists.
@@ -522,7 +563,7 @@ impl Device {
     }
 
     /// Reads an entry of the GID table if it is in use and belongs to a network device.
-    fn gid_entry(&self, port: u32, index: u8) -> Option<(LocalGid, NetdevId)> {
+    pub(super) fn gid_entry(&self, port: u32, index: u8) -> Option<(LocalGid, NetdevId)> {
         self.gid_entry_of(port, index, |_| true)
     }
 

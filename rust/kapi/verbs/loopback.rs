@@ -9,6 +9,7 @@ mod cm;
 mod domains;
 mod faults;
 mod gather;
+mod gids;
 mod halves;
 mod invalidation;
 mod kept;
