@@ -40,7 +40,6 @@ use crate::{
                 LinkSet,
                 LinkShare, //
             },
-            tokens::MAX_CONNECTIONS,
             LinkOffer,
             LinkSlot,
             PeerOffer,
@@ -85,7 +84,12 @@ impl Inner {
 impl LinkGroup {
     /// The connections, one by one: no lock is held between them. Context: any.
     pub(crate) fn members(&self) -> impl Iterator<Item = Arc<dyn Member>> + '_ {
-        (0..MAX_CONNECTIONS).filter_map(|n| self.tokens.lock().at(n))
+        let mut next = 0;
+        core::iter::from_fn(move || {
+            let (row, member) = self.tokens.lock().first_from(next)?;
+            next = row.saturating_add(1);
+            Some(member)
+        })
     }
 
     /// A port that no link of the group uses yet, in the network of the group, as names or subnets have it. Context: may sleep.

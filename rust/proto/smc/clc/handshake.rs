@@ -31,7 +31,7 @@ impl ClcTimers {
     pub(crate) const DEFAULT: Self = Self {
         clc: Duration::from_secs(6),
         prepare: Duration::from_secs(5),
-        llc: Duration::from_secs(30),
+        llc: Duration::from_secs(40),
     };
 }
 

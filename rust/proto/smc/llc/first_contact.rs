@@ -52,7 +52,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         match self.role {
             Role::Client => {
                 self.phase = LinkPhase::AwaitConfirm {
-                    deadline: now.saturating_add(self.timers.client_confirm),
+                    deadline: now.saturating_add(self.timers.client_contact),
                 };
             }
             Role::Server => {
@@ -80,7 +80,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 Ok(()) => {
                     self.activate(now, slot);
                     self.phase = LinkPhase::AwaitAdd {
-                        deadline: now.saturating_add(self.timers.first_contact),
+                        deadline: now.saturating_add(self.timers.client_contact),
                         delivered: false,
                     };
                     self.send_confirm_link(slot, LlcKind::ConfirmLinkReply);
@@ -478,6 +478,23 @@ mod tests {
             &LlcBody::ConfirmLink(confirm_link(Role::Client)),
         );
         assert_eq!(group.poll_action(), Some(OFFER));
+    }
+
+    /// TMR-10, TMR-13: a server that gets no reply declines, and its Decline finds a client that has
+    /// not sent one of its own.
+    #[test]
+    fn server_gives_up_before_the_client() {
+        let mut of_server = [Entry::EMPTY; 2];
+        let server = advanced(Role::Server, 0, &mut of_server);
+        let server_ends = server.phase.deadline();
+        for steps in [0, 2] {
+            let mut places = [Entry::EMPTY; 2];
+            let mut client = advanced(Role::Client, steps, &mut places);
+            let later = server_ends.map(|ends| ends.saturating_add(client.timers.reply));
+            assert!(client.phase.deadline() > later);
+            client.handle_timeout(after(6));
+            assert!(!client.is_over());
+        }
     }
 
     /// A server that has given up repeating does not wait for the rest of the time.

@@ -81,9 +81,10 @@ pub(crate) struct GroupTimers {
     /// After this time without a reply a server repeats CONFIRM LINK: a client whose own
     /// engine was not ready yet may have dropped it. Less than half of [`Self::first_contact`].
     pub(crate) repeat_confirm: Duration,
-    /// For the server's CONFIRM LINK after SMC Confirm. Longer than the server waits, so that a
-    /// Decline of the server arrives before the client gives up (TMR-04).
-    pub(crate) client_confirm: Duration,
+    /// Of a client, for CONFIRM LINK after SMC Confirm, and for ADD LINK after its reply (TMR-04,
+    /// TMR-13). Longer than the server waits, so that a Decline of the server arrives before the
+    /// client gives up: Declines of both that cross end the connection.
+    pub(crate) client_contact: Duration,
     /// For any other reply.
     pub(crate) reply: Duration,
     /// For that reply if other things keep arriving on the link, in addition.
@@ -104,7 +105,7 @@ impl Default for GroupTimers {
         Self {
             first_contact: Duration::from_secs(5),
             repeat_confirm: Duration::from_secs(2),
-            client_confirm: Duration::from_secs(10),
+            client_contact: Duration::from_secs(10),
             reply: Duration::from_secs(2),
             patience: Duration::from_secs(30),
             idle_test: Duration::from_secs(30),

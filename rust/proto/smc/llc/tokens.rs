@@ -132,9 +132,11 @@ impl<M: Clone, R: DerefMut<Target = [Row<M>]>> Tokens<R> {
         member
     }
 
-    /// The connection of the `n`-th row, to visit all without allocation.
-    pub(crate) fn at(&self, n: usize) -> Option<M> {
-        self.rows.get(n)?.member.clone()
+    /// The first connection from row `first` on, and its row, to visit all without allocation.
+    pub(crate) fn first_from(&self, first: usize) -> Option<(usize, M)> {
+        let rows = self.rows.iter().enumerate().skip(first);
+        rows.filter_map(|(index, row)| Some((index, row.member.clone()?)))
+            .next()
     }
 
     fn count_down(&mut self, slot: LinkSlot) {
@@ -253,6 +255,23 @@ mod tests {
         assert!(tokens.is_closed() && !tokens.has_room(2));
         assert_eq!(tokens.add(2), None);
         assert_eq!(tokens.get(token), Some(1));
+    }
+
+    #[test]
+    fn visit_finds_each_connection_once_and_no_free_row() {
+        let mut tokens = table(6);
+        let given: Vec<_> = (0..6).map(|n| tokens.add(n).unwrap()).collect();
+        for ended in [0, 3, 5] {
+            assert!(tokens.remove(given[ended]).is_some());
+        }
+        let mut seen = Vec::new();
+        let mut next = 0;
+        while let Some((row, member)) = tokens.first_from(next) {
+            seen.push(member);
+            next = row + 1;
+        }
+        assert_eq!(seen, [1, 2, 4]);
+        assert_eq!(tokens.first_from(usize::MAX), None);
     }
 
     #[test]
