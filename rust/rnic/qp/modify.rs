@@ -61,7 +61,10 @@ const WINDOW_OCTETS: u32 = 1 << 20;
 const PROBE_PACKETS: u32 = 16;
 
 /// Octets of the piece in which a receiver copies what the peer lends: it stays in the nearest cache.
-const PIECE: usize = 4_096;
+const PIECE: usize = 8_192;
+
+/// The same for an adapter that places octets late, the last pieces first: short, to have many.
+const LATE_PIECE: usize = 4_096;
 
 /// The memory of the half that a change starts.
 struct HalfMemory {
@@ -91,7 +94,9 @@ impl QueuePair {
                     return Err(EINVAL);
                 }
                 if self.kind == IbQpType::Rc {
-                    piece = zeroed(PIECE, GFP_KERNEL_ACCOUNT)?;
+                    let is_late = self.domain.node.profile().is_late;
+                    let octets = if is_late { LATE_PIECE } else { PIECE };
+                    piece = zeroed(octets, GFP_KERNEL_ACCOUNT)?;
                 }
             }
             Transition::StartSend => {
