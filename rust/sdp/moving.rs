@@ -130,7 +130,7 @@ impl SdpConnection {
         let target = Addr::from_mapped(peer.ip_mapped(), port, peer.scope(), is_v4);
         // READS are those of a device that is not known yet.
         let offer = offer(&self.sk.local_addr(), &target, READS);
-        let connecting = Connecting::new(now(), SetupTimers::ANNEX, offer, Discovery::Try);
+        let connecting = Connecting::new(now(), SetupTimers::MOVE, offer, Discovery::Try);
         let opening = Opening::new(Purpose::Move, target, connecting);
         let Ok(opening) = KBox::new(opening, GFP_KERNEL) else {
             return self.end_moving(true);

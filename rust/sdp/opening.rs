@@ -134,6 +134,11 @@ impl Opening {
     fn handle_mail(&mut self, connection: &Arc<SdpConnection>) {
         let mail = connection.protocol.mail.take();
         let now = now();
+        if self.connecting.is_due(now) || mail.refused.is_some() {
+            if let Some(sign) = connection.protocol.net.reach.last_sign(&self.target) {
+                self.connecting.handle_sign_of_life(sign);
+            }
+        }
         match mail.mapped {
             Some(ReachReply::Mapped) => self.connecting.handle_mapped(now),
             Some(ReachReply::Absent) => self.note_absent(now),

@@ -49,27 +49,30 @@ use crate::{
             },
         },
     },
-    proto::sdp::pm::{
-        client::{
-            PmOutcome,
-            PmTimers, //
-        },
-        inquiry::{
-            InquiryStep,
-            PmInquiry,
-            ReachAnswer, //
-        },
-        msg::{
-            PmAddr,
-            PmMessage,
-            PORT, //
-        },
-        reach::{
-            HostEntry,
-            Reach,
-            ReachAdvice,
-            ServiceEntry, //
-        },
+    proto::{
+        base::time::Instant,
+        sdp::pm::{
+            client::{
+                PmOutcome,
+                PmTimers, //
+            },
+            inquiry::{
+                InquiryStep,
+                PmInquiry,
+                ReachAnswer, //
+            },
+            msg::{
+                PmAddr,
+                PmMessage,
+                PORT, //
+            },
+            reach::{
+                HostEntry,
+                Reach,
+                ReachAdvice,
+                ServiceEntry, //
+            },
+        }, //
     },
     sock::context::{
         now,
@@ -361,6 +364,11 @@ impl<W: ReachWaiter> ReachTable<W> {
             let mut state = self.state.lock();
             state.cache.handle_sign_of_life(now(), host.ip);
         }
+    }
+
+    /// The last time that a connection by SDP with this host came about, as far as is known. Context: any.
+    pub(crate) fn last_sign(&self, host: &Addr) -> Option<Instant> {
+        self.state.lock().cache.last_sign(to_pm(host)?.ip)
     }
 
     /// A connection by SDP to `service` failed (SDP-PMC-10, SDP-PMCS-9). `service` is as it was asked

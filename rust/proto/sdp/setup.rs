@@ -130,14 +130,15 @@ impl SetupRefusal {
     }
 }
 
-/// Pauses before further links, after refusals that pass. In all they are long enough for a crowd of
-/// clients to pass, and short: a listener under attack serves its clients by TCP.
+/// Pauses before further links, after refusals that pass.
 const PAUSES: Backoff = Backoff {
     first: Duration::from_millis(10),
-    most: Duration::from_millis(160),
+    most: Duration::from_millis(640),
 };
-/// Links after the first, at most.
-const FURTHER_LINKS: u32 = 7;
+/// Links after the first, or after a sign of life of the peer's host, at most. The pauses before them are
+/// long enough for a small crowd of clients to pass, and short: a listener under attack serves its clients
+/// by TCP.
+const FURTHER_LINKS: u32 = 6;
 
 /// How long each try to resolve the address may take. A resolver that looks for the neighbour's answer just
 /// before it has come, and waits for it just after, sees it at the end of the try only.
@@ -195,8 +196,10 @@ pub(crate) struct SetupTimers {
     pub(crate) probe: Duration,
     /// For address and route.
     pub(crate) resolve: Duration,
-    /// For HelloAck, from the opening of the link on.
+    /// For HelloAck, from the opening of the link on, or from the last sign of life of the peer's host.
     pub(crate) attempt: Duration,
+    /// For HelloAck in all, if the host of the peer goes on to accept others.
+    pub(crate) crowd: Duration,
     /// For Hello, where the link is up before.
     pub(crate) hello: Duration,
     /// For the link of an accepted connection to be up (SDP-CONN-34). The client may use the connection
@@ -206,11 +209,19 @@ pub(crate) struct SetupTimers {
 
 impl SetupTimers {
     /// Those of a client whose Port Mapper always answers, in a time of its own, and whose neighbour may be
-    /// asked again only after a second.
+    /// asked again only after a second. A host that speaks SDP and does not answer is more often busy than
+    /// out of reach.
     pub(crate) const ANNEX: Self = Self {
         probe: Duration::from_secs(5),
         resolve: Duration::from_secs(2),
+        attempt: Duration::from_secs(5),
         ..Self::DEFAULT
+    };
+
+    /// Those of a connection that moves to another path, of which there may be more.
+    pub(crate) const MOVE: Self = Self {
+        attempt: Self::DEFAULT.attempt,
+        ..Self::ANNEX
     };
 
     /// The timers in use unless the engine changes them.
@@ -218,6 +229,7 @@ impl SetupTimers {
         probe: Duration::from_millis(150),
         resolve: Duration::from_secs(1),
         attempt: Duration::from_secs(2),
+        crowd: Duration::from_secs(10),
         hello: Duration::from_secs(10),
         accept: Duration::from_secs(30),
     };
@@ -246,8 +258,8 @@ enum ConnectingState {
     Resolving { tries: u32 },
     /// The link is opened.
     Opening,
-    /// A refusal passes meanwhile. `deadline` of the attempt, from its first link on.
-    Pausing { deadline: Instant },
+    /// A refusal passes meanwhile.
+    Pausing,
     /// The outcome is known.
     Done,
 }
@@ -260,8 +272,14 @@ pub(crate) struct Connecting {
     state: ConnectingState,
     /// The end of the state, if nothing else ends it.
     deadline: Instant,
+    /// When the first link was opened, or the last sign of life of the peer's host.
+    since: Instant,
+    /// The end of the attempt, whatever signs there are.
+    limit: Instant,
     /// Links that the peer has refused.
     refused: u32,
+    /// Those of them after `since`.
+    in_a_row: u32,
     steps: ArrayQueue<SetupStep, STEPS>,
 }
 
@@ -278,7 +296,10 @@ impl Connecting {
             timers,
             state: ConnectingState::Done,
             deadline: now,
+            since: now,
+            limit: now,
             refused: 0,
+            in_a_row: 0,
             steps: ArrayQueue::new(),
         };
         match discovery {
@@ -331,13 +352,21 @@ impl Connecting {
     /// Address and route are known.
     pub(crate) fn handle_resolved(&mut self, now: Instant) {
         if matches!(self.state, ConnectingState::Resolving { .. }) {
-            self.open(now.saturating_add(self.timers.attempt));
+            self.since = now;
+            self.limit = now.saturating_add(self.timers.crowd);
+            self.open();
         }
     }
 
-    fn open(&mut self, deadline: Instant) {
+    /// The end of the attempt, as far as is known.
+    fn end(&self) -> Instant {
+        self.limit
+            .min(self.since.saturating_add(self.timers.attempt))
+    }
+
+    fn open(&mut self) {
         self.state = ConnectingState::Opening;
-        self.deadline = deadline;
+        self.deadline = self.end();
         let hello = self.hello().emit(WireLayout::IdFirst);
         self.put(SetupStep::OpenLink(hello));
     }
@@ -414,7 +443,7 @@ impl Connecting {
     pub(crate) fn handle_refused(&mut self, now: Instant, refusal: SetupRefusal) {
         match self.state {
             // A link that was refused is down.
-            ConnectingState::Pausing { .. } | ConnectingState::Done => {}
+            ConnectingState::Pausing | ConnectingState::Done => {}
             ConnectingState::Opening => self.pause(now, refusal),
             ConnectingState::Asking { .. } | ConnectingState::Resolving { .. } => {
                 self.fall_back(FallBackReason::Refused(refusal));
@@ -424,15 +453,15 @@ impl Connecting {
 
     /// Waits for a refusal to pass, if it does and there is time.
     fn pause(&mut self, now: Instant, refusal: SetupRefusal) {
-        let (tries, deadline) = (self.refused, self.deadline);
-        let until = now.saturating_add(PAUSES.delay(tries));
-        if !refusal.passes() || tries >= FURTHER_LINKS || until >= deadline {
+        let until = now.saturating_add(PAUSES.delay(self.refused));
+        if !refusal.passes() || self.in_a_row >= FURTHER_LINKS || until >= self.end() {
             self.state = ConnectingState::Done;
             self.put(SetupStep::FallBack(FallBackReason::Refused(refusal)));
             return;
         }
-        self.refused = tries.saturating_add(1);
-        self.state = ConnectingState::Pausing { deadline };
+        self.refused = self.refused.saturating_add(1);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.state = ConnectingState::Pausing;
         self.deadline = until;
         self.put(SetupStep::CloseLink);
     }
@@ -453,9 +482,7 @@ impl Connecting {
             ConnectingState::Resolving { .. } => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::LinkDown),
             // The link of a pause is closed anyway.
-            ConnectingState::Asking { .. }
-            | ConnectingState::Pausing { .. }
-            | ConnectingState::Done => {}
+            ConnectingState::Asking { .. } | ConnectingState::Pausing | ConnectingState::Done => {}
         }
     }
 
@@ -480,9 +507,28 @@ impl Connecting {
         }
     }
 
+    /// The host of the peer has accepted another connection at that time: it is busy with a crowd of
+    /// clients, and this one will have its turn. A host that accepts none is left for TCP sooner.
+    pub(crate) fn handle_sign_of_life(&mut self, at: Instant) {
+        if at <= self.since {
+            return;
+        }
+        // Of no consequence before the first link, and behind the last.
+        self.since = at;
+        self.in_a_row = 0;
+        if self.state == ConnectingState::Opening {
+            self.deadline = self.end();
+        }
+    }
+
+    /// Whether [`Self::handle_timeout`] has something to do.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.poll_timeout().is_some_and(|deadline| deadline <= now)
+    }
+
     /// A timer may have expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+        if !self.is_due(now) {
             return;
         }
         match self.state {
@@ -490,7 +536,7 @@ impl Connecting {
             ConnectingState::Asking { .. } => self.fall_back(FallBackReason::Silent),
             ConnectingState::Resolving { .. } => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::Timeout),
-            ConnectingState::Pausing { deadline } => self.open(deadline),
+            ConnectingState::Pausing => self.open(),
             ConnectingState::Done => {}
         }
     }

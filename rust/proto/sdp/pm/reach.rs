@@ -60,6 +60,7 @@ enum HostState {
 pub(crate) struct HostEntry {
     ip: IpAddr,
     state: HostState,
+    since: Instant,
     until: Instant,
 }
 
@@ -135,6 +136,13 @@ where
     /// Whether the host is known to speak SDP.
     pub(crate) fn is_speaking(&self, now: Instant, ip: IpAddr) -> bool {
         self.host(now, ip) == Some(HostState::Speaks)
+    }
+
+    /// The last time that the host gave a sign of SDP, if it is known to speak it.
+    pub(crate) fn last_sign(&self, ip: IpAddr) -> Option<Instant> {
+        let mut hosts = self.hosts.iter().flatten();
+        let is_it = |entry: &&HostEntry| entry.ip == ip && entry.state == HostState::Speaks;
+        hosts.find(is_it).map(|entry| entry.since)
     }
 
     fn host(&self, now: Instant, ip: IpAddr) -> Option<HostState> {
@@ -220,6 +228,7 @@ where
             *slot = Some(HostEntry {
                 ip,
                 state,
+                since: now,
                 until: now.saturating_add(span),
             });
         }
@@ -373,6 +382,20 @@ mod tests {
         reach.handle_failure(at(30), addr(2, 80));
         assert_eq!(reach.advise(at(89), addr(2, 80), true), ReachAdvice::Tcp);
         assert_eq!(reach.advise(at(90), addr(2, 80), true), ReachAdvice::Ask);
+    }
+
+    #[test]
+    fn last_sign_is_that_of_a_host_that_speaks() {
+        let mut reach = reach(4);
+        let ip = addr(2, 0).ip;
+        assert_eq!(reach.last_sign(ip), None);
+        for secs in [1, 3] {
+            reach.handle_sign_of_life(at(secs), ip);
+            assert_eq!(reach.last_sign(ip), Some(at(secs)));
+        }
+        assert_eq!(reach.last_sign(addr(3, 0).ip), None);
+        reach.handle_failure(at(4), addr(2, 80));
+        assert_eq!(reach.last_sign(ip), None);
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn refusal_that_passes_leads_to_another_link() {
     for refusal in [SetupRefusal::Stale, SetupRefusal::Busy] {
         let (mut client, mut now) = client(SdpTransport::Annex, Client::Opening);
         let mut millis = 0;
-        for pause in [10, 20, 40, 80, 160, 160, 160] {
+        for pause in [10, 20, 40, 80, 160, 320] {
             client.handle_refused(now, refusal);
             assert_eq!(steps(&mut client), [Did::Close]);
             // A late sign of the link that was refused.
@@ -284,6 +284,57 @@ fn further_links_do_not_prolong_the_attempt() {
         steps(&mut client),
         [Did::Close, Did::Open, Did::FallBack(reason)]
     );
+}
+
+// Two hundred clients that connect at once, on a slow host.
+#[test]
+fn host_that_accepts_others_is_given_time_up_to_a_limit() {
+    let (mut client, since) = client(SdpTransport::Annex, Client::Opening);
+    let after = |span: Duration| since.saturating_add(span);
+    // A sign of before is none.
+    client.handle_sign_of_life(at(0));
+    assert_eq!(client.poll_timeout(), Some(after(TIMERS.attempt)));
+    for secs in [1, 2, 5] {
+        let sign = after(Duration::from_secs(secs));
+        client.handle_sign_of_life(sign);
+        let deadline = sign.saturating_add(TIMERS.attempt);
+        client.handle_timeout(Instant::from_nanos(deadline.as_nanos() - 1));
+        assert_eq!(client.poll_timeout(), Some(deadline));
+    }
+    client.handle_sign_of_life(after(TIMERS.crowd));
+    assert_eq!(client.poll_timeout(), Some(after(TIMERS.crowd)));
+    assert_eq!(steps(&mut client), []);
+    client.handle_timeout(after(TIMERS.crowd));
+    let reason = FallBackReason::Timeout;
+    assert_eq!(steps(&mut client), [Did::Close, Did::FallBack(reason)]);
+    client.handle_sign_of_life(after(TIMERS.crowd));
+    assert_eq!(client.poll_timeout(), None);
+}
+
+#[test]
+fn busy_listener_that_accepts_others_is_asked_again_up_to_the_limit() {
+    let (mut client, since) = client(SdpTransport::Annex, Client::Opening);
+    let limit = since.saturating_add(TIMERS.crowd);
+    let (mut now, mut links) = (since, 1);
+    loop {
+        client.handle_sign_of_life(now);
+        client.handle_refused(now, SetupRefusal::Busy);
+        if client.poll_timeout().is_none() {
+            break;
+        }
+        // It may accept another one during the pause as well.
+        client.handle_sign_of_life(now.saturating_add(Duration::from_millis(5)));
+        assert_eq!(steps(&mut client), [Did::Close]);
+        now = client.poll_timeout().unwrap();
+        client.handle_timeout(now);
+        assert_eq!(steps(&mut client), [Did::Open]);
+        links += 1;
+    }
+    let reason = FallBackReason::Refused(SetupRefusal::Busy);
+    assert_eq!(steps(&mut client), [Did::FallBack(reason)]);
+    // Pauses of 10 to 320 ms, 630 ms in all, and 14 of 640 ms.
+    assert_eq!(links, 1 + 6 + 14);
+    assert!(now < limit);
 }
 
 // A resolver may miss the answer of the neighbour until the end of its time.
