@@ -65,16 +65,22 @@ class Peer:
     def end(self, sock):
         """Has the program close its socket, and then ends the connection as well."""
         sock.close()
-        self.wait(lambda message: message.mid == DISCONN, "DisConn")
+        self.wait(lambda message: message.mid == DISCONN, "DisConn", self.give_back)
         self.send(DISCONN)
         self.qp.quiet()
 
-    def wait(self, condition, what):
-        """Reads until a message is as wanted; all messages up to it."""
+    def give_back(self):
+        """Gives credits back once half of the buffers are used."""
+        if self.heard - self.told >= self.bufs // 2:
+            self.send(DATA)
+
+    def wait(self, condition, what, then=lambda: None):
+        """Reads until a message is as wanted; all messages up to it. Calls `then` after each reading."""
         found = []
 
         def there():
             found.extend(self.read())
+            then()
             return any(condition(message) for message in found)
         self.qp.host.wait(there, what)
         return found
@@ -86,8 +92,7 @@ class Peer:
         def there():
             nonlocal found
             found += b"".join(message.rest for message in self.read() if message.mid == DATA)
-            if self.heard - self.told >= self.bufs // 2:
-                self.send(DATA)
+            self.give_back()
             return len(found) >= size
         self.qp.host.wait(there, "%d octets by SDP" % size)
         return found

@@ -21,6 +21,9 @@ SENDS = {0x00: (True, False, 0), 0x01: (False, False, 0), 0x02: (False, True, 0)
          0x04: (True, True, 0), 0x16: (False, True, 4), 0x17: (True, True, 4)}
 # RDMA writes and reads, with their answers, and acknowledgments.
 RDMA = {0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10}
+WRITE_ONLY = 0x0a
+# Of the header of an RDMA write: address, key, and the number of octets.
+RETH = struct.Struct("!QII")
 ACK = 0x11
 
 # The connection manager: its class, and its messages with the place of their private data.
@@ -167,6 +170,8 @@ class Connection:
         self.messages = []
         self.cm = []
         self.rdma = 0
+        # RDMA writes without octets: SDP-KA-03.
+        self.tests = 0
         # Queue pairs of the receivers.
         self.ends = {}
         self.hosts = {}
@@ -184,6 +189,9 @@ class Connection:
             self.take_mad(packet, packet.payload[8:])
         elif packet.opcode in SENDS:
             self.take_send(packet)
+        elif packet.opcode == WRITE_ONLY and RETH.unpack_from(packet.payload)[2] == 0:
+            need(len(packet.payload) == RETH.size, "SDP-KA-03", "a test with octets")
+            self.tests += 1
         elif packet.opcode in RDMA:
             self.rdma += 1
         else:

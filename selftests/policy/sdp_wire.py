@@ -59,6 +59,12 @@ def load(file):
     return connection if connection.hello and connection.hello_ack else None
 
 
+def tests_in(file):
+    """The tests of the link in a capture, as far as it has been written."""
+    connection = load(file)
+    return connection.tests if connection else 0
+
+
 @contextlib.contextmanager
 def captured(file):
     """Captures the device of side a into a file during the block, and until the connection is over."""
@@ -108,6 +114,8 @@ def talk(family, file):
         client.sendall(b"hello")
         equal(receive(server, 5), b"hello", "first data")
         child = topology.Child(lambda: client.sendall(there))
+        # A sender without credits tests the link from time to time.
+        topology.until(lambda: tests_in(file), "a test of the link in the capture")
         equal(receive(server, len(there)) == there, True, "data to the server")
         child.expect_success()
         client.shutdown(socket.SHUT_WR)
@@ -123,7 +131,7 @@ def talk(family, file):
 def is_judged(family):
     """Every message keeps the rules, and the payload is what the programs sent."""
     # SDP-BSDH-01, SDP-BSDH-16, SDP-BSDH-18..22, SDP-BUFP-04, SDP-BUFP-06, SDP-CRED-07, SDP-CRED-30,
-    # SDP-ORD-01, SDP-HH-04, SDP-MID-90, SDP-DISC-02.
+    # SDP-ORD-01, SDP-HH-04, SDP-MID-90, SDP-DISC-02, SDP-KA-03.
     with tempfile.TemporaryDirectory() as folder:
         heard = talk(family, pathlib.Path(folder, "wire.pcap"))
     connection = heard.connection

@@ -71,6 +71,25 @@ def rule(table, text):
 
 
 @contextlib.contextmanager
+def losses(percent):
+    """Both sides lose some of the packets that they send, for the block. Gives a function: the number that the
+    side has lost that lost fewest. Packets that pass the network together are lost together."""
+    def qdisc(verb, side, *words):
+        return command("tc", "-s", "-j", "-n", "rs-" + side, "qdisc", verb, "dev", "v" + side, *words)
+
+    def fewest():
+        return min(json.loads(qdisc("show", side))[0]["drops"] for side in "ab")
+
+    for side in "ab":
+        qdisc("add", side, "root", "netem", "loss", "%d%%" % percent)
+    try:
+        yield fewest
+    finally:
+        for side in "ab":
+            qdisc("delete", side, "root")
+
+
+@contextlib.contextmanager
 def counted(name, by, device="rs_b"):
     """Fails unless a counter grows by that number for the block, and no further. On a busy machine a side may
     repeat packets, or acknowledgments may come after that; then it may grow further."""
