@@ -247,8 +247,13 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     /// `owner` must be the object this work item is a field of, and `queue` the same each time.
     pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
         // `Release` pairs with the swap in `run_raw`: a run that takes this kick's mark away sees
-        // what it is about. So the run of an earlier kick that has not begun is that of this one as well.
-        if !self.kicked.swap(true, Ordering::AcqRel) {
+        // what it is about. So the run of an earlier kick that is queued is that of this one as well.
+        // One that is not queued yet may wait for a task that has no processor.
+        let was_kicked = self.kicked.swap(true, Ordering::AcqRel);
+        // The mark is there before the look at the queue, as a run leaves the queue before it takes
+        // the mark away.
+        fence(Ordering::SeqCst);
+        if !was_kicked || !self.is_due() {
             self.queue(owner, queue, 0);
         }
     }
@@ -413,7 +418,6 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     }
 
     /// Whether the work is queued, and not for later. Context: any.
-    #[cfg(RDMA_SOFT)]
     fn is_due(&self) -> bool {
         // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
         unsafe { bindings::rdma_sock_helper_work_due(self.dwork.get().cast()) }
