@@ -241,10 +241,15 @@ int rdma_sock_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
 	return ib_dma_mapping_error(dev, addr);
 }
 
+/*
+ * Memory may be mapped for several devices, each with a bounce buffer. One that goes must not cover what
+ * another device wrote, and what its own wrote has been synchronised before it was read.
+ */
 void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
 					  enum dma_data_direction dir)
 {
-	ib_dma_unmap_single(dev, addr, size, dir);
+	if (!ib_uses_virt_dma(dev))
+		dma_unmap_single_attrs(dev->dma_device, addr, size, dir, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
 u64 rdma_sock_helper_ib_dma_map_page(struct ib_device *dev, struct page *page, size_t offset,

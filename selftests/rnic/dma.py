@@ -12,6 +12,7 @@ Covers RNIC-GEN-03.
 import errno
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -21,6 +22,8 @@ import topology
 from ktap import equal, named
 from topology import command
 
+# Octets that a program has not read when their link ends.
+WAITING = 5000
 BOUNCED = pathlib.Path("/sys/kernel/debug/swiotlb/io_tlb_used")
 
 
@@ -34,6 +37,50 @@ def memory_is_bounced():
     topology.netns("down")
     command("rmmod", rsoft.SOFT)
     equal(int(BOUNCED.read_text(encoding="ascii")), before, "copies in use without the device")
+
+
+def second(*words):
+    """Runs second_device.sh, for devices of the module."""
+    subprocess.run([topology.HERE / "second_device.sh", *words], check=True,
+                   env={**os.environ, "LINK": "rsoft"})
+
+
+def written(side):
+    """Octets written by each link of a side."""
+    return [int(line["write_bytes"]) for line in topology.records(side, "links")]
+
+
+def data_come_by_either_link():
+    """Each link of a group has copies of its own of the same elements, and one of them has the data. Octets that
+    wait for a program survive the end of their link."""
+    rsoft.load(dma=1)
+    topology.netns("up")
+    try:
+        second("up")
+        ends = [topology.pair()]
+        topology.exchange(*ends[0])
+        second("links")
+        ends += [topology.pair() for _ in range(3)]
+        for client, server in ends:
+            topology.expect_smc(client, server)
+            topology.exchange(client, server)
+        for side in "ab":
+            equal(len(written(side)) == 2 and min(written(side)) > 200000, True, "written by the links of " + side)
+        for number, (client, server) in enumerate(ends):
+            server.sendall(topology.known(number, WAITING))
+            topology.until(lambda client=client: len(client.recv(WAITING, socket.MSG_PEEK)) == WAITING, "data")
+        second("lose", "rs_ma")
+        topology.until(lambda: all(line["dev"] != "rs_ma" for line in topology.records("a", "links")),
+                       "the end of a link")
+        for number, (client, server) in enumerate(ends):
+            equal(client.recv(WAITING) == topology.known(number, WAITING), True, "data of before")
+            topology.exchange(client, server)
+            client.close()
+            server.close()
+        topology.all_gone()
+    finally:
+        second("down")
+        topology.netns("down")
 
 
 def other_numbers_are_refused():
@@ -60,6 +107,7 @@ def main():
     need_bounces()
     try:
         return ktap.run([named("memory_is_bounced", memory_is_bounced),
+                         named("data_come_by_either_link", data_come_by_either_link),
                          named("other_numbers_are_refused", other_numbers_are_refused),
                          named("programs of the target socket", rsoft.run_sockets, "dma=1")])
     finally:

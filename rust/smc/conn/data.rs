@@ -26,9 +26,9 @@ use crate::{
             cdc::{
                 self,
                 Conn,
-                Segment,
                 Transmit, //
             },
+            llc::LinkSlot,
             wire::AlertToken, //
         },
         stream::{
@@ -232,9 +232,6 @@ impl Data {
         let Ok(offset) = usize::try_from(offset) else {
             return;
         };
-        if let Some(binding) = self.binding.as_ref() {
-            binding.rmbe.sync_for_cpu(offset, 1);
-        }
         let mut byte = [0];
         // The offset lies in the element, or nothing is read.
         if self.memory.read(self.element, offset, &mut byte).is_ok() {
@@ -242,32 +239,37 @@ impl Data {
         }
     }
 
-    /// Whether the eye catcher is still what it was, if there is one (`SMCR-RMB-13`).
-    pub(crate) fn is_intact(&self) -> bool {
+    /// Whether the eye catcher is still what it was, if there is one, when a CDC message has come by
+    /// a link (`SMCR-RMB-13`).
+    pub(crate) fn is_intact(&self, link: LinkSlot) -> bool {
         if !self.eye_catcher {
             return true;
         }
         let mut octets = [0; EYE_CATCHER.len()];
         if let Some(binding) = self.binding.as_ref() {
-            binding.rmbe.sync_for_cpu(0, octets.len());
+            binding.rmbe.sync_for_cpu(link, 0, octets.len());
         }
         self.memory.read(self.element, 0, &mut octets).is_ok() && octets == EYE_CATCHER
     }
 
-    /// Where received data lies: up to two pieces of the element of at most `max` bytes together,
-    /// `skip` bytes behind the first unread one. They may be read.
-    pub(crate) fn received_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
-        let segments = self.core.recv_segments(skip, max);
-        if let Some(binding) = self.binding.as_ref() {
-            for segment in segments.iter() {
-                if let (Ok(offset), Ok(len)) =
-                    (usize::try_from(segment.off), usize::try_from(segment.len))
-                {
-                    binding.rmbe.sync_for_cpu(offset, len);
-                }
+    /// Lets the CPU see the data that a CDC message has announced, from position `before` on. The
+    /// peer wrote them by the link by which the message came.
+    pub(crate) fn let_see(&self, link: LinkSlot, before: u64) {
+        let Some(binding) = self.binding.as_ref() else {
+            return;
+        };
+        let (read, end) = self.core.recv_positions();
+        let length = |from: u64, to: u64| u32::try_from(to.saturating_sub(from));
+        let (Ok(skip), Ok(new)) = (length(read, before), length(before, end)) else {
+            return;
+        };
+        for segment in self.core.recv_segments(skip, new) {
+            if let (Ok(offset), Ok(len)) =
+                (usize::try_from(segment.off), usize::try_from(segment.len))
+            {
+                binding.rmbe.sync_for_cpu(link, offset, len);
             }
         }
-        segments
     }
 
     /// Whether the connection must move, and nothing of it is in flight.

@@ -34,8 +34,8 @@ use kernel::{
 };
 
 impl ChainOwner for SmcConnection {
-    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg) {
-        self.receive_cdc(msg);
+    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg, link: LinkSlot) {
+        self.receive_cdc(msg, link);
     }
 
     fn on_sent(self: Arc<Self>, token: cdc::Token, good: bool) {

@@ -9,9 +9,12 @@ use crate::{
     kapi::base::time::real_now_ns,
     proto::{
         base::time::Duration,
-        smc::cdc::{
-            self,
-            Violation, //
+        smc::{
+            cdc::{
+                self,
+                Violation, //
+            },
+            llc::LinkSlot, //
         },
     },
     smc::setup::SmcConnection, //
@@ -22,15 +25,15 @@ use kernel::{
 };
 
 impl SmcConnection {
-    /// A CDC message for this connection arrived. Context: softirq.
-    pub(crate) fn receive_cdc(self: &Arc<Self>, msg: &cdc::Msg) {
+    /// A CDC message for this connection arrived by a link. Context: softirq.
+    pub(crate) fn receive_cdc(self: &Arc<Self>, msg: &cdc::Msg, link: LinkSlot) {
         {
             let mut slot = self.stream.lock();
             if slot.stream.is_none() {
                 // Before the first data, a validation message carries no information
                 // (`SMCR-CDC-44`).
                 if self.is_negotiating() && !msg.flags.failover {
-                    slot.early = Some(*msg);
+                    slot.early = Some((*msg, link));
                 }
                 return;
             }
@@ -41,11 +44,12 @@ impl SmcConnection {
             data.counters.rx_messages = data.counters.rx_messages.wrapping_add(1);
             data.keepalive.touch(now);
             data.core.set_inline(inline);
-            if !data.is_intact() {
+            if !data.is_intact(link) {
                 return data.core.handle_eye_catcher_lost(now).err();
             }
             let (read, before) = data.core.recv_positions();
             let result = data.core.handle_cdc(now, msg);
+            data.let_see(link, before);
             if let Some(time) = time {
                 let (_, end) = data.core.recv_positions();
                 data.arrivals.note(read, before, end, time);

@@ -19,10 +19,13 @@ use crate::{
             earliest,
             Instant, //
         },
-        smc::cdc::{
-            self,
-            Segment,
-            SendError, //
+        smc::{
+            cdc::{
+                self,
+                Segment,
+                SendError, //
+            },
+            llc::LinkSlot, //
         },
         stream::{
             events::{
@@ -86,9 +89,9 @@ impl LendTarget for Arc<Channel<LinkHandler>> {
 
 impl Stream for Data {
     type Owner = SmcConnection;
-    /// The newest CDC message that came before the handshake was over. Every message carries the
-    /// whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
-    type Early = Option<cdc::Msg>;
+    /// The newest CDC message that came before the handshake was over, and its link. Every message
+    /// carries the whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
+    type Early = Option<(cdc::Msg, LinkSlot)>;
     type Memory = ElementMemory;
     type Target = Arc<Channel<LinkHandler>>;
 
@@ -206,7 +209,7 @@ impl Stream for Data {
                 memory: self.memory.clone(),
                 element: self.element,
             },
-            segments: self.received_segments(skip, count),
+            segments: self.core.recv_segments(skip, count),
             time: self.arrivals.time_of(next.saturating_add(last)),
         }
     }

@@ -63,8 +63,8 @@ const CDC_TYPE: u8 = 0xfe;
 
 /// A connection as the completions of a link see it.
 pub(crate) trait ChainOwner: Send + Sync {
-    /// A CDC message for the connection arrived. Context: softirq.
-    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg);
+    /// A CDC message for the connection arrived by a link. Context: softirq.
+    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg, link: LinkSlot);
 
     /// A chain came back from the link; `good` says that it was delivered. Runs in softirq, or in
     /// process context while the channel shuts down. Context: any.
@@ -283,7 +283,7 @@ impl LinkHandler {
         };
         // A token of no live connection is a late message of one that ended (`SMCR-CDC-36`).
         if let Some(member) = self.owner.chain_owner(msg.token) {
-            member.on_cdc(&msg);
+            member.on_cdc(&msg, self.slot());
         }
     }
 }

@@ -7,7 +7,8 @@
 //! An RMB belongs to one link group. It holds several elements of one size, so that most
 //! connections need neither a memory registration nor a CONFIRM RKEY exchange of their own. It is
 //! registered once for every link, because each link has a protection domain of its own
-//! (`SMCR-RMB-07`, `SMCR-RMB-20`).
+//! (`SMCR-RMB-07`, `SMCR-RMB-20`). With bounce buffers each registration has a copy of the memory: what the
+//! peer writes by a link is in the copy of that link only.
 
 use super::completions::LinkHandler;
 use crate::{
@@ -279,13 +280,14 @@ impl Rmbe {
         &self.rmb.memory
     }
 
-    /// Lets the CPU see what devices wrote. Context: any.
-    pub(crate) fn sync_for_cpu(&self, offset: usize, len: usize) {
-        // The peer chooses the link. Out of bounds there is nothing to sync, and nothing is read
-        // either.
-        let _ = self
-            .rmb
-            .for_each_region(|region| region.sync_for_cpu(self.element, offset, len));
+    /// Lets the CPU see what the peer wrote by a link, and nothing that it wrote by another one.
+    /// Context: any.
+    pub(crate) fn sync_for_cpu(&self, link: LinkSlot, offset: usize, len: usize) {
+        let regions = self.rmb.regions.lock();
+        if let Some(Some(region)) = regions.get(link.index()) {
+            // Out of bounds there is nothing to sync, and nothing is read either.
+            let _ = region.sync_for_cpu(self.element, offset, len);
+        }
     }
 
     /// Puts the eye catcher in front, where the peer never writes (`SMCR-RMB-15`). Context: any.

@@ -510,7 +510,7 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>
                 slot.early.take()
             };
             match early {
-                Some(msg) => connection.receive_cdc(&msg),
+                Some((msg, link)) => connection.receive_cdc(&msg, link),
                 // Sends the messages that are due without a call.
                 None => drop(connection.update(|_, _| {})),
             }
