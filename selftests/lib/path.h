@@ -27,6 +27,26 @@ static inline long long counter(enum side side, const char *name)
 	return result;
 }
 
+/* Prints why connections of both sides went on by TCP or ended, with the counts. */
+static inline void print_reasons(void)
+{
+	char line[128];
+	FILE *f;
+
+	for (enum side side = CLIENT; side <= SERVER; side++) {
+		enter(side);
+		f = fopen("/proc/thread-self/net/rdma_sock/stat", "r");
+		if (!f)
+			continue;
+		while (fgets(line, sizeof(line), f)) {
+			if (strstr(line, "_reason_"))
+				printf("# side %d: %s", side, line);
+		}
+		fclose(f);
+	}
+	fflush(stdout);
+}
+
 /* The line of the connection that mode_of() read last, for messages. */
 static char conn_line[512];
 

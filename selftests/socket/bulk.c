@@ -383,7 +383,9 @@ TEST_F_TIMEOUT(many, a_thousand_one_after_the_other, 240)
 		}
 		total += 2 * size;
 	}
-	EXPECT_EQ(is_carried(self->kind) ? total : 0, rdma_bytes() - self->before);
+	EXPECT_EQ(is_carried(self->kind) ? total : 0, rdma_bytes() - self->before) {
+		print_reasons();
+	}
 }
 
 struct worker {
@@ -441,7 +443,9 @@ TEST_F_TIMEOUT(many, two_hundred_at_once, 240)
 		}
 	}
 	EXPECT_EQ(is_carried(self->kind) ? 2LL * COUNT * WORKER_SIZE : 0,
-		  rdma_bytes() - self->before);
+		  rdma_bytes() - self->before) {
+		print_reasons();
+	}
 }
 
 int main(int argc, char **argv)
