@@ -46,6 +46,10 @@ PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "m
                 "lost peers"]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
+# A message of fewer than 64 packets. With more in flight rdma_rxe waits until some have been freed, and without an end if
+# that happens before it has noted that it waits.
+MODEST = "60000"
+
 # Queue pairs of the case of late receive requests.
 LATE_PAIRS = 8
 
@@ -97,6 +101,9 @@ def between(server, client):
             if done.returncode != 0:
                 serving.kill()
             heard, _ = serving.communicate(timeout=topology.BOUND)
+            if done.returncode != 0:
+                for device in "rs_a", "rs_b":
+                    print("# %s: %s" % (device, {name: count for name, count in counters(device).items() if count}))
             equal(done.returncode, 0, "%s: %s\n%s" % (" ".join(client), done.stdout, heard))
             equal(serving.returncode, 0, "%s: %s" % (" ".join(server), heard))
             return done.stdout, heard
@@ -435,7 +442,7 @@ def tests():
                              family, "RoCE v2", "-n", "300", "-c"))
         programs += [
             ("ibv_rc_pingpong with events", pingpong, "ibv_rc_pingpong", 18515, "4", "RoCE v2", "-e",
-             "-n", "300", "-s", "70000"),
+             "-n", "100", "-s", "70000" if left == right else MODEST),
             ("ibv_srq_pingpong", pingpong, "ibv_srq_pingpong", 18515, "4", "RoCE v2", "-n", "300",
              "-c"),
             ("ibv_uc_pingpong", pingpong, "ibv_uc_pingpong", 18515, "4", "RoCE v2", "-n", "300",
