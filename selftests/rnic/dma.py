@@ -80,7 +80,7 @@ def data_come_by_either_link():
         topology.all_gone()
     finally:
         second("down")
-        topology.netns("down")
+        rsoft.unload()
 
 
 def other_numbers_are_refused():
