@@ -7,6 +7,7 @@ Covers RNIC-MR-08, RNIC-RSP-08.
 """
 
 import ctypes
+import json
 import mmap
 import os
 import random
@@ -191,16 +192,27 @@ def device_comes_back(pair):
     pair.left.send(pair.right, b"late")
     wire.add_link(wire.TARGET, "rsoft")
     equal(pair.right.receive()[0], b"late", "message")
+    pair.right.send(pair.left, b"back")
+    equal(pair.left.receive()[0], b"back", "message of the other side")
+    topology.until(are_connected, "connections that are up")
     pair.close()
 
 
+def are_connected():
+    """Whether each device has queue pairs, and all of them are connected."""
+    shown = json.loads(command("rdma", "-j", "resource", "show", "qp"))
+    pairs = [(row["ifname"], row["state"]) for row in shown if row["type"] == "RC"]
+    return {name for name, _ in pairs} == {wire.HOST[1], wire.TARGET[1]} and {state for _, state in pairs} == {"RTS"}
+
+
 def nothing_is_left():
-    """Devices go under connections, and leave no object. The module of RDS goes last: a connection that loses its
-    device behind the module's look at such connections corrupts their list, in rds_ib_destroy_nodev_conns()."""
-    with topology.bounded(60):
-        wire.down()
-    topology.until(lambda: topology.module_users(SOFT) == 0, "users of the module")
+    """All objects go with the module of RDS. A connection that is being set up again then may corrupt a list of the
+    kernel, as rds_ib_destroy_nodev_conns() takes the elements of it and keeps its head."""
     command("rmmod", "rds_rdma")
+    for end in wire.HOST, wire.TARGET:
+        topology.until(lambda name=end[1]: wire.owners(name) <= {"ib_core"}, "end of the objects of RDS")
+    wire.down()
+    topology.until(lambda: topology.module_users(SOFT) == 0, "users of the module")
 
 
 def main():
