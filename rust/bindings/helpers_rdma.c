@@ -242,8 +242,8 @@ int rdma_sock_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
 }
 
 /*
- * Memory may be mapped for several devices, each with a bounce buffer. One that goes must not cover what
- * another device wrote, and what its own wrote has been synchronised before it was read.
+ * Memory may be mapped for several devices, each with a bounce buffer. One that goes must not
+ * cover what another device wrote, and what its own wrote has been synchronised before it was read.
  */
 void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
 					  enum dma_data_direction dir)
