@@ -8,6 +8,16 @@
 
 #include "kind.h"
 
+/* Opens a file of the module as a side sees it; NULL if there is none. */
+static inline FILE *open_proc(enum side side, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/thread-self/net/rdma_sock/%s", name);
+	enter(side);
+	return fopen(path, "r");
+}
+
 /* A counter in the file `stat` of a side; -1 if there is none. */
 static inline long long counter(enum side side, const char *name)
 {
@@ -15,8 +25,7 @@ static inline long long counter(enum side side, const char *name)
 	long long value, result = -1;
 	FILE *f;
 
-	enter(side);
-	f = fopen("/proc/thread-self/net/rdma_sock/stat", "r");
+	f = open_proc(side, "stat");
 	if (!f)
 		return -1;
 	while (fscanf(f, "%63s %lld", found, &value) == 2) {
@@ -34,8 +43,7 @@ static inline void print_reasons(void)
 	FILE *f;
 
 	for (enum side side = CLIENT; side <= SERVER; side++) {
-		enter(side);
-		f = fopen("/proc/thread-self/net/rdma_sock/stat", "r");
+		f = open_proc(side, "stat");
 		if (!f)
 			continue;
 		while (fgets(line, sizeof(line), f)) {
@@ -86,8 +94,7 @@ static inline const char *mode_of(enum side side, int local, int peer)
 	FILE *f;
 
 	snprintf(conn_line, sizeof(conn_line), "no such connection\n");
-	enter(side);
-	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
+	f = open_proc(side, "conns");
 	if (!f)
 		return mode;
 	while (fgets(line, sizeof(line), f)) {
@@ -107,8 +114,7 @@ static inline int carried_connections(enum side side)
 	int count = 0;
 	FILE *f;
 
-	enter(side);
-	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
+	f = open_proc(side, "conns");
 	if (!f)
 		return 0;
 	while (fgets(line, sizeof(line), f)) {

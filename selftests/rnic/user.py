@@ -100,10 +100,9 @@ def between(server, client):
                                   check=False)
             if done.returncode != 0:
                 serving.kill()
-            heard, _ = serving.communicate(timeout=topology.BOUND)
-            if done.returncode != 0:
                 for device in "rs_a", "rs_b":
                     print("# %s: %s" % (device, {name: count for name, count in counters(device).items() if count}))
+            heard, _ = serving.communicate(timeout=topology.BOUND)
             equal(done.returncode, 0, "%s: %s\n%s" % (" ".join(client), done.stdout, heard))
             equal(serving.returncode, 0, "%s: %s" % (" ".join(server), heard))
             return done.stdout, heard
