@@ -88,6 +88,7 @@ impl<P: Protocol> Listed for Connection<P> {
         seq_print!(m, " tcp_bytes={}", self.tcp_bytes());
         seq_print!(m, " ino={} uid={}", self.sk.ino(), self.sk.uid());
         if mode == Mode::Listening {
+            seq_print!(m, " ready={}", listen::ready(self));
             let service = listen::service_name(self).filter(|name| *name != P::NAME);
             if let Some(service) = service {
                 seq_print!(m, " also={}", service);

@@ -243,9 +243,14 @@ pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn
     Some(child)
 }
 
+/// How many connections wait for accept. Context: may sleep.
+pub(crate) fn ready<P: Protocol>(listener: &Connection<P>) -> usize {
+    listener.accepts.lock().ready()
+}
+
 /// Whether accept would find something. Context: may sleep.
 pub(crate) fn is_ready<P: Protocol>(listener: &Connection<P>) -> bool {
-    listener.accepts.lock().ready() != 0
+    ready(listener) != 0
 }
 
 /// The socket listens (again).

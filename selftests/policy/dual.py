@@ -83,6 +83,14 @@ def children():
                   if not line["peer"].endswith(":0"))
 
 
+def await_ready(count):
+    """Waits until `count` connections wait for accept. A child has its mode a little earlier."""
+    def is_so():
+        rows = [line for line in topology.records("b", "conns") if line["mode"] == "listen"]
+        return [int(line["ready"]) for line in rows] == [count]
+    until(is_so, "%d connections are ready" % count)
+
+
 def close(*socks):
     """Closes sockets."""
     for sock in socks:
@@ -192,7 +200,8 @@ def backlog_is_shared():
     with dual_listener(backlog=1) as listening:
         before = counters("b").get("sdp_aborted_reason_%08x" % BUSY, 0)
         clients = [connected("smc", listening), connected("sdp", listening)]
-        until(lambda: children() == ["sdp", "smc"], "children are ready")
+        await_ready(2)
+        equal(children(), ["sdp", "smc"], "children")
         clients.append(connected("sdp", listening))
         equal(topology.mode("a", clients[2]), ("tcp", BUSY), "mode and reason of the third client")
         refused = counters("b").get("sdp_aborted_reason_%08x" % BUSY, 0) - before
@@ -236,7 +245,8 @@ def clients_in_tcp_are_reset():
     with dual_listener(backlog=1) as listening:
         name = listening.getsockname()
         waiting = [connected("smc", listening), connected("sdp", listening)]
-        until(lambda: children() == ["sdp", "smc"], "children are ready")
+        await_ready(2)
+        equal(children(), ["sdp", "smc"], "children")
         client = new_client("smc")
         client.setblocking(False)
         equal(topology.error_of(client.connect, name), "EINPROGRESS", "error of connect")
