@@ -16,6 +16,7 @@ command -v tshark >/dev/null || skip_all "no tshark"
 plan 17
 
 FILE=$WORK/payload.pcapng
+PACKETS=$WORK/packets
 ON=$TRACING/events/rdma_sock/rdma_sock_payload/enable
 
 # capture ARGUMENT...: capture in the background, from a moment before this returns.
@@ -30,23 +31,18 @@ captured() {
 	STATUS=$?
 }
 
-# fields NAME...: values of all packets, a line each.
-fields() {
-	fields_of=
-	for field; do
-		fields_of="$fields_of -e $field"
-	done
-	# shellcheck disable=SC2086 # a list
-	tshark -r "$FILE" -T fields $fields_of 2>/dev/null
+# dissected: put the packets of the file into PACKETS, a line each. tshark takes seconds to start.
+dissected() {
+	tshark -r "$FILE" -T fields -e ip.src -e tcp.srcport -e tcp.seq_raw -e tcp.payload >"$PACKETS" 2>/dev/null
 }
 
 # stream PORT: the octets that came from this port, if no other comes twice or is missing.
 stream() {
-	fields tcp.srcport tcp.seq_raw tcp.payload | python3 -c '
+	python3 -c '
 import sys
 data, begin = bytearray(), None
-for line in sys.stdin:
-    port, position, octets = line.split("\t")
+for line in open(sys.argv[2], encoding="ascii"):
+    _, port, position, octets = line.split("\t")
     if port != sys.argv[1]:
         continue
     if begin is None:
@@ -54,7 +50,7 @@ for line in sys.stdin:
     if int(position) != (begin + len(data)) % 2 ** 32:
         sys.exit("octet %d is at %s" % (len(data), position))
     data += bytes.fromhex(octets.strip())
-sys.stdout.buffer.write(data)' "$1"
+sys.stdout.buffer.write(data)' "$1" "$PACKETS"
 }
 
 # blocks FILE: whether the octets are those that traffic.py sends, from anywhere on.
@@ -75,12 +71,13 @@ for protocol in 256 257; do
 	capture --netns rs-a --port $PORT --count 300 "$FILE"
 	contains "capture of $protocol says that it is ready" "capturing" "$NOTE"
 	captured
-	same "it ends after as many packets" "0 300" "$STATUS $(fields frame.number | wc -l)"
+	dissected
+	same "it ends after as many packets" "0 300" "$STATUS $(wc -l <"$PACKETS")"
 	same "packets have both addresses" "10.9.0.1 10.9.0.2" \
-		"$(fields ip.src | sort -u | paste -sd' ')"
+		"$(cut -f1 "$PACKETS" | sort -u | paste -sd' ')"
 	stream $PORT >"$WORK/back"
 	same "what the client received is in the file" True "$(blocks "$WORK/back")"
-	stream "$(fields tcp.srcport | grep -vx $PORT | sort -u)" >"$WORK/there"
+	stream "$(cut -f2 "$PACKETS" | grep -vx $PORT | sort -u)" >"$WORK/there"
 	same "and what it sent" True "$(blocks "$WORK/there")"
 	kill "$CLIENT"
 	wait "$CLIENT" 2>/dev/null
@@ -96,7 +93,8 @@ same "a signal ends the capture" 0 "$STATUS"
 same "and its instance is removed" 0 \
 	"$(find "$TRACING/instances" -maxdepth 1 -name 'rdma-sock-*' | wc -l)"
 same "the file is for its owner" 600 "$(stat -c %a "$FILE")"
-start a rs-client client 10.9.0.2 $PORT 256
+# With pauses: the capture that keeps nothing writes all it has before it ends.
+start a rs-client client 10.9.0.2 $PORT 256 0.05
 "$TOOL" capture --netns rs-b --peer 10.9.0.9 --count 1 - >"$WORK/none" 2>"$WORK/why" &
 NONE=$!
 capture --netns rs-b --port $PORT --count 1 "$FILE"
