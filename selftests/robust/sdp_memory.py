@@ -42,6 +42,16 @@ def modes(side, pairs):
     return sum(mode == "sdp" for mode, _ in found), {code for mode, code in found if mode != "sdp"}
 
 
+def expect_live(side, pairs):
+    """Fails, with the rows of all connections, if one by SDP has ended already."""
+    rows = [line for line in topology.records(side, "conns") if line["mode"] == "sdp"]
+    at = {"a": 0, "b": 1}[side]
+    wanted = sum(topology.mode(side, pair[at])[0] == "sdp" for pair in pairs)
+    live = [line for line in rows if line["state"] == "open"]
+    if len(live) != wanted:
+        raise AssertionError("%d of %d connections are live at %s: %s" % (len(live), wanted, side, rows))
+
+
 def opened(count):
     """Makes connections with a listener of their own."""
     with topology.listener("b") as listening:
@@ -56,6 +66,8 @@ def namespace_has_a_limit(side, reason):
         topology.netns("up")
         write(side, "smcr_max_kbytes", LIMIT >> 10)
         pairs = opened(MANY)
+        for one in "ab":
+            expect_live(one, pairs)
         equal(modes("a", pairs), (FIT, {reason}), "modes of the clients, with %d octets, servers %s"
               % (buffers(side), modes("b", pairs)))
         equal(modes("b", pairs)[0], FIT, "modes of the servers")
