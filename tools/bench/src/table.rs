@@ -123,7 +123,8 @@ pub struct Verdict {
     pub bound: f64,
     /// Whether it is kept.
     pub met: bool,
-    /// If not: the same ratio of those that have less to do and do not keep it either.
+    /// If not: the same ratio of those that have less to do and do not keep it either. That of several together
+    /// is the ratio of the processor time.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub limits: BTreeMap<String, f64>,
 }
@@ -264,6 +265,11 @@ impl Results {
                     verdict.limits.insert(limit.name().into(), ratio.median);
                 }
             }
+            if !verdict.met && workload.moves_data() {
+                let together = together(workload, samples, to, limits);
+                let ratio = together.filter(|(_, ratio)| !met(*ratio));
+                verdict.limits.extend(ratio);
+            }
             row.targets.push(verdict);
         }
         if !row.figures.is_empty() {
@@ -396,6 +402,30 @@ const COUNTED: [&str; 28] = [
     "cpu.softirq",
     "cpu.intr",
 ];
+
+/// The names of several transports, and the rate of a program that does what all of them do, to that of `to`
+/// with the same processor time.
+fn together(
+    workload: Workload,
+    samples: &[&Sample],
+    to: Transport,
+    several: &[Transport],
+) -> Option<(String, f64)> {
+    let time = |transport: &Transport| {
+        let of_transport = samples.iter().filter(|sample| {
+            let is_measured = sample.round > 0;
+            is_measured && sample.transport == transport.name()
+        });
+        let times: Vec<f64> = of_transport
+            .filter_map(|sample| Metric::Cpu.of(workload, sample))
+            .collect();
+        Some(Summary::of(&times)?.median)
+    };
+    let times: Option<Vec<f64>> = several.iter().map(time).collect();
+    let times = times.filter(|times| times.len() > 1)?;
+    let names: Vec<&str> = several.iter().map(|one| one.name()).collect();
+    Some((names.join("+"), time(&to)? / times.iter().sum::<f64>()))
+}
 
 /// Whether a ratio keeps a bound.
 pub fn met(ratio: f64, bound: f64, lower_is_better: bool) -> bool {
@@ -586,6 +616,34 @@ mod tests {
         assert!(!verdict.met);
         assert_eq!(verdict.limits, [("raw".to_string(), 0.8)].into());
         assert!(results.table().contains("≤0.75 c missed (raw 0.80)"));
+    }
+
+    #[test]
+    fn missed_rate_names_what_both_bounds_allow_together() {
+        let bulk = |transport, value, busy| {
+            let mut sample = sample(transport, 1, value);
+            sample.topology = "rsoft".into();
+            sample.workload = "bulk:65536".into();
+            sample.outcome.received = 1 << 30;
+            sample.machine = [("cpu.busy".to_string(), busy)].into();
+            sample
+        };
+        let mut samples = vec![
+            bulk("tcp", 100.0, 0.7),
+            bulk("ours", 60.0, 1.2),
+            bulk("raw", 90.0, 0.5),
+            bulk("unix", 120.0, 0.5),
+        ];
+        let verdict = |samples: &[Sample]| Results::of(samples).unwrap().rows[0].targets[0].clone();
+        assert_eq!(
+            verdict(&samples).limits,
+            [("raw+unix".to_string(), 0.7)].into()
+        );
+        // Neither where they keep the bound together, nor where one was not measured.
+        samples[3] = bulk("unix", 120.0, 0.4);
+        assert!(verdict(&samples).limits.is_empty());
+        samples.pop();
+        assert!(verdict(&samples).limits.is_empty());
     }
 
     #[test]

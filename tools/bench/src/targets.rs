@@ -42,13 +42,17 @@ pub fn of(topology: &str, workload: Workload) -> Vec<Target> {
 
 /// Those on devices of rdma_soft: to TCP in the same kernel, and to the C implementation.
 fn of_rsoft(workload: Workload) -> Vec<Target> {
-    // Nothing is quicker than the device, or than the same system calls without one.
-    const LIMITS: &[Transport] = &[Transport::Raw, Transport::Unix];
+    // Nothing is quicker than the device, or than the same system calls without one; and before there is an
+    // SMC connection there is one of TCP.
+    let limits: &[Transport] = match workload {
+        Workload::Connects(_) => &[Transport::Tcp],
+        _ => &[Transport::Raw, Transport::Unix],
+    };
     let target = |of, to, bound| Target {
         of,
         to,
         bound,
-        limits: LIMITS,
+        limits,
     };
     let tcp = |bound| target(Transport::Ours, Transport::Tcp, bound);
     let c = |bound| target(Transport::Ours, Transport::C, bound);
