@@ -195,10 +195,11 @@ def records(side, name):
 
 
 def mode(side, sock):
-    """The mode of a connection and its reason code."""
-    ends = [":%d" % name[1] for name in (sock.getsockname(), sock.getpeername())]
+    """The mode of a connection and its reason code. The inode tells it apart: a client of SDP may have the
+    port of a client of TCP to the same listener."""
+    inode = os.fstat(sock.fileno()).st_ino
     for line in records(side, "conns"):
-        if line["local"].endswith(ends[0]) and line.get("peer", "").endswith(ends[1]):
+        if int(line["ino"]) == inode:
             return line["mode"], int(line["reason"], 0)
     return "none", 0
 

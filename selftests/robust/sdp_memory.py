@@ -4,7 +4,6 @@
 connections are limited in number and time."""
 
 import contextlib
-import os
 import sys
 import time
 
@@ -37,13 +36,10 @@ def nothing_is_left():
 
 
 def modes(side, pairs):
-    """The number of connections by SDP, and the reasons of the others. The inode tells them apart: a client
-    of SDP may have the port of one of TCP."""
+    """The number of connections by SDP, and the reasons of the others."""
     at = {"a": 0, "b": 1}[side]
-    rows = {int(line["ino"]): line for line in topology.records(side, "conns")}
-    found = [rows[os.fstat(pair[at].fileno()).st_ino] for pair in pairs]
-    reasons = {int(line["reason"], 0) for line in found if line["mode"] != "sdp"}
-    return sum(line["mode"] == "sdp" for line in found), reasons
+    found = [topology.mode(side, pair[at]) for pair in pairs]
+    return sum(mode == "sdp" for mode, _ in found), {code for mode, code in found if mode != "sdp"}
 
 
 def opened(count):
