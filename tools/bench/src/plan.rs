@@ -105,10 +105,14 @@ impl Plan {
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
             _ => {
-                let connects = matches!(workload, Workload::Requests(_) | Workload::Connects(_));
-                Self::is_of_packets(workload)
-                    || matches!(workload, Workload::File(_))
-                    || connects && (on_rxe || has_target)
+                let has_bound = matches!(
+                    workload,
+                    Workload::File(_)
+                        | Workload::Pipe { .. }
+                        | Workload::Requests(_)
+                        | Workload::Connects(_)
+                );
+                Self::is_of_packets(workload) || has_bound && (on_rxe || has_target)
             }
         }
     }
@@ -356,6 +360,16 @@ mod tests {
                 assert!(of(Topology::Rxe, Transport::Tcp, mtu).is_empty());
                 let tcp = of(Topology::Rsoft, Transport::Tcp, mtu);
                 assert!(tcp.contains(&Workload::Bulk(65536)) && !tcp.contains(&Workload::First));
+                let pipes = |transport| {
+                    let planned = of(Topology::Rsoft, transport, mtu);
+                    let is_pipe = |workload: &&Workload| matches!(workload, Workload::Pipe { .. });
+                    planned.iter().filter(is_pipe).count()
+                };
+                // The target of ours is to C, and local sockets may miss it as well.
+                let all = usize::from(mtu == LARGE_MTU);
+                for transport in [Transport::Ours, Transport::Tcp, Transport::Unix] {
+                    assert_eq!(pipes(transport), all);
+                }
             }
         }
     }
