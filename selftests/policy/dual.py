@@ -83,12 +83,18 @@ def children():
                   if not line["peer"].endswith(":0"))
 
 
-def await_ready(count):
-    """Waits until `count` connections wait for accept. A child has its mode a little earlier."""
-    def is_so():
-        rows = [line for line in topology.records("b", "conns") if line["mode"] == "listen"]
-        return [int(line["ready"]) for line in rows] == [count]
-    until(is_so, "%d connections are ready" % count)
+def listeners():
+    """The rows of the server's listeners."""
+    return [line for line in topology.records("b", "conns") if line["mode"] == "listen"]
+
+
+def fill(listening):
+    """Fills a backlog of 1 by a client of either protocol; both clients. A child has its mode a little before
+    it waits for accept."""
+    clients = [connected("smc", listening), connected("sdp", listening)]
+    until(lambda: [row["ready"] for row in listeners()] == ["2"], "children are ready")
+    equal(children(), ["sdp", "smc"], "children")
+    return clients
 
 
 def close(*socks):
@@ -101,8 +107,7 @@ def serves_all_clients(family):
     """One listener accepts clients of SMC-R, SDP and TCP; each uses its own path, and data arrive."""
     topology.netns("up")
     with dual_listener(family) as listening:
-        rows = [line for line in topology.records("b", "conns") if line["mode"] == "listen"]
-        equal([(row["proto"], row["also"]) for row in rows], [("smc", "sdp")], "row of the listener")
+        equal([(row["proto"], row["also"]) for row in listeners()], [("smc", "sdp")], "row of the listener")
         before = {side: counters(side) for side in "ab"}
         clients = [connected(kind, listening) for kind in KINDS]
         servers = accepted(listening, clients)
@@ -199,9 +204,7 @@ def backlog_is_shared():
     topology.netns("up")
     with dual_listener(backlog=1) as listening:
         before = counters("b").get("sdp_aborted_reason_%08x" % BUSY, 0)
-        clients = [connected("smc", listening), connected("sdp", listening)]
-        await_ready(2)
-        equal(children(), ["sdp", "smc"], "children")
+        clients = fill(listening)
         clients.append(connected("sdp", listening))
         equal(topology.mode("a", clients[2]), ("tcp", BUSY), "mode and reason of the third client")
         refused = counters("b").get("sdp_aborted_reason_%08x" % BUSY, 0) - before
@@ -244,9 +247,7 @@ def clients_in_tcp_are_reset():
     topology.netns("up")
     with dual_listener(backlog=1) as listening:
         name = listening.getsockname()
-        waiting = [connected("smc", listening), connected("sdp", listening)]
-        await_ready(2)
-        equal(children(), ["sdp", "smc"], "children")
+        waiting = fill(listening)
         client = new_client("smc")
         client.setblocking(False)
         equal(topology.error_of(client.connect, name), "EINPROGRESS", "error of connect")

@@ -93,7 +93,7 @@ same "a signal ends the capture" 0 "$STATUS"
 same "and its instance is removed" 0 \
 	"$(find "$TRACING/instances" -maxdepth 1 -name 'rdma-sock-*' | wc -l)"
 same "the file is for its owner" 600 "$(stat -c %a "$FILE")"
-# With pauses: the capture that keeps nothing writes all it has before it ends.
+# With pauses: the capture that keeps nothing reads all there is before it ends.
 start a rs-client client 10.9.0.2 $PORT 256 0.05
 "$TOOL" capture --netns rs-b --peer 10.9.0.9 --count 1 - >"$WORK/none" 2>"$WORK/why" &
 NONE=$!
