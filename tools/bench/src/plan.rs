@@ -105,14 +105,8 @@ impl Plan {
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
             _ => {
-                let has_bound = matches!(
-                    workload,
-                    Workload::File(_)
-                        | Workload::Pipe { .. }
-                        | Workload::Requests(_)
-                        | Workload::Connects(_)
-                );
-                Self::is_of_packets(workload) || has_bound && (on_rxe || has_target)
+                let connects = matches!(workload, Workload::Requests(_) | Workload::Connects(_));
+                Self::is_of_packets(workload) || has_target || connects && on_rxe
             }
         }
     }

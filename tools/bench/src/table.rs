@@ -214,13 +214,7 @@ impl Results {
         samples: &[&Sample],
         wanted: Vec<Target>,
     ) {
-        let mut values: BTreeMap<&str, Vec<(u32, f64)>> = BTreeMap::new();
-        for sample in samples.iter().filter(|sample| sample.round > 0) {
-            if let Some(value) = metric.of(workload, sample) {
-                let of_transport = values.entry(&sample.transport).or_default();
-                of_transport.push((sample.round, value));
-            }
-        }
+        let values = values_of(metric, workload, samples);
         let mut row = Row {
             name,
             unit: metric.unit(workload).into(),
@@ -403,6 +397,22 @@ const COUNTED: [&str; 28] = [
     "cpu.intr",
 ];
 
+/// The figures of a metric in the measured rounds, by the transport's name.
+fn values_of<'a>(
+    metric: Metric,
+    workload: Workload,
+    samples: &[&'a Sample],
+) -> BTreeMap<&'a str, Vec<(u32, f64)>> {
+    let mut values: BTreeMap<&str, Vec<(u32, f64)>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.round > 0) {
+        if let Some(value) = metric.of(workload, sample) {
+            let of_transport = values.entry(&sample.transport).or_default();
+            of_transport.push((sample.round, value));
+        }
+    }
+    values
+}
+
 /// The names of several transports, and the rate of a program that does what all of them do, to that of `to`
 /// with the same processor time.
 fn together(
@@ -411,20 +421,14 @@ fn together(
     to: Transport,
     several: &[Transport],
 ) -> Option<(String, f64)> {
+    let times = values_of(Metric::Cpu, workload, samples);
     let time = |transport: &Transport| {
-        let of_transport = samples.iter().filter(|sample| {
-            let is_measured = sample.round > 0;
-            is_measured && sample.transport == transport.name()
-        });
-        let times: Vec<f64> = of_transport
-            .filter_map(|sample| Metric::Cpu.of(workload, sample))
-            .collect();
-        Some(Summary::of(&times)?.median)
+        let of_transport = times.get(transport.name())?;
+        Some(Summary::of(&ordered(of_transport))?.median)
     };
-    let times: Option<Vec<f64>> = several.iter().map(time).collect();
-    let times = times.filter(|times| times.len() > 1)?;
+    let sum: f64 = several.iter().map(time).sum::<Option<f64>>()?;
     let names: Vec<&str> = several.iter().map(|one| one.name()).collect();
-    Some((names.join("+"), time(&to)? / times.iter().sum::<f64>()))
+    (names.len() > 1).then_some((names.join("+"), time(&to)? / sum))
 }
 
 /// Whether a ratio keeps a bound.

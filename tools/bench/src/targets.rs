@@ -40,14 +40,19 @@ pub fn of(topology: &str, workload: Workload) -> Vec<Target> {
     }
 }
 
-/// Those on devices of rdma_soft: to TCP in the same kernel, and to the C implementation.
-fn of_rsoft(workload: Workload) -> Vec<Target> {
-    // Nothing is quicker than the device, or than the same system calls without one; and before there is an
-    // SMC connection there is one of TCP.
-    let limits: &[Transport] = match workload {
+/// What has less to do in a workload than ours: raw verbs have the same device, local sockets the same system
+/// calls; and before there is an SMC connection there is one of TCP.
+fn limits(workload: Workload) -> &'static [Transport] {
+    match workload {
+        Workload::Bulk(64) | Workload::Stream { .. } | Workload::Pipe { .. } => &[Transport::Unix],
         Workload::Connects(_) => &[Transport::Tcp],
         _ => &[Transport::Raw, Transport::Unix],
-    };
+    }
+}
+
+/// Those on devices of rdma_soft: to TCP in the same kernel, and to the C implementation.
+fn of_rsoft(workload: Workload) -> Vec<Target> {
+    let limits = limits(workload);
     let target = |of, to, bound| Target {
         of,
         to,
@@ -79,13 +84,7 @@ fn of_rsoft(workload: Workload) -> Vec<Target> {
 
 /// Those on devices of rdma_rxe.
 fn of_rxe(workload: Workload) -> Vec<Target> {
-    // Raw verbs have the same device, local sockets the same system calls; and before there is an
-    // SMC connection there is one of TCP.
-    let limits: &[Transport] = match workload {
-        Workload::Bulk(64) | Workload::Stream { .. } | Workload::Pipe { .. } => &[Transport::Unix],
-        Workload::Connects(_) => &[Transport::Tcp],
-        _ => &[Transport::Raw, Transport::Unix],
-    };
+    let limits = limits(workload);
     let to = |to, bound| Target {
         of: Transport::Ours,
         to,
