@@ -136,9 +136,9 @@ const PAUSES: Backoff = Backoff {
     most: Duration::from_millis(640),
 };
 /// Links after the first, or after a sign of life of the peer's host, at most. The pauses before them are
-/// long enough for a small crowd of clients to pass, and short: a listener under attack serves its clients
-/// by TCP.
-const FURTHER_LINKS: u32 = 6;
+/// 1910 ms in all. A crowd of clients passes in that time, also on a slow host. The clients of a listener
+/// under attack wait no longer before they use TCP.
+const FURTHER_LINKS: u32 = 8;
 
 /// How long each try to resolve the address may take. A resolver that looks for the neighbour's answer just
 /// before it has come, and waits for it just after, sees it at the end of the try only.

@@ -245,7 +245,7 @@ fn refusal_that_passes_leads_to_another_link() {
     for refusal in [SetupRefusal::Stale, SetupRefusal::Busy] {
         let (mut client, mut now) = client(SdpTransport::Annex, Client::Opening);
         let mut millis = 0;
-        for pause in [10, 20, 40, 80, 160, 320] {
+        for pause in [10, 20, 40, 80, 160, 320, 640, 640] {
             client.handle_refused(now, refusal);
             assert_eq!(steps(&mut client), [Did::Close]);
             // A late sign of the link that was refused.
