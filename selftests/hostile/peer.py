@@ -48,7 +48,9 @@ class Group:
 
     def __init__(self, peer):
         self.peer, self.host, self.qp = peer, peer.host, roce.Qp(peer.host)
-        self.other_qp, self.their_keys, self.their_address = None, {}, 0
+        # Key and address of each buffer of the kernel on one link, by its key on the other: the other
+        # link, and the first one.
+        self.other_qp, self.their_keys, self.their_first = None, {}, {}
         self.psn = self.qp.psn
         self.inbox, self.connections = collections.deque(), {}
         self.number, self.their_rmbs = 1, []
@@ -78,6 +80,7 @@ class Group:
         if self.polite and not message["reply"]:
             if kind == CONFIRM_RKEY:
                 self.their_rmbs.append((message["rkey"], message["address"]))
+                self.note_keys(message)
             if kind == DELETE_LINK:
                 self.ended = True
             if kind in (CONFIRM_RKEY, TEST_LINK, DELETE_RKEY, DELETE_LINK):
@@ -87,6 +90,14 @@ class Group:
         if self.easy and self.first_contact(message):
             return
         self.inbox.append(message)
+
+    def note_keys(self, message):
+        """Notes what CONFIRM RKEY says of a buffer of the kernel: first for the link that it comes by."""
+        first = message["rkey"], message["address"]
+        other = message["rkey2"], message["address2"]
+        if message["number2"] == self.number:
+            first, other = other, first
+        self.their_keys[first[0]], self.their_first[other[0]] = other, first
 
     def first_contact(self, message):
         """Handles a message of first contact; False if the message is another one."""
@@ -157,7 +168,6 @@ class Group:
         """Accepts the second link that the kernel offers, with an RNIC of its own. The peer's buffer
         has the same key on both links. The kernel's buffer, identified by its address on the first
         link, has another key."""
-        self.their_address = their_address
         memory = next(iter(self.qp.memories.values()))
         self.other_qp = roce.Qp(self.host, (raw.OTHER_IP, raw.OTHER_MAC))
         self.other_qp.on_message = self.incoming
@@ -169,6 +179,7 @@ class Group:
         keys = self.receive_llc(ADD_LINK_CONT, 0)
         equal(keys["count"], 1, "buffers of the kernel")
         self.their_keys = {keys["rkey"]: (keys["new_rkey"], keys["address"])}
+        self.their_first = {keys["new_rkey"]: (keys["rkey"], their_address)}
         self.send_llc(llc(ADD_LINK_CONT, True, number=request["number"], count=1, rkey=memory.rkey,
                           new_rkey=memory.rkey, address=memory.address))
         self.receive_llc(CONFIRM_LINK, 0)
@@ -254,12 +265,9 @@ class Connection:
 
     def write_by(self, qp):
         """Makes the connection write by a link, to the same buffer of the kernel."""
-        self.qp, known = qp, self.group.their_keys
-        if qp is not self.group.qp:
-            self.theirs["rkey"], self.theirs["address"] = known[self.theirs["rkey"]]
-        else:
-            old, = [rkey for rkey, (new, _) in known.items() if new == self.theirs["rkey"]]
-            self.theirs["rkey"], self.theirs["address"] = old, self.group.their_address
+        self.qp = qp
+        known = self.group.their_first if qp is self.group.qp else self.group.their_keys
+        self.theirs["rkey"], self.theirs["address"] = known[self.theirs["rkey"]]
 
     # Data.
 

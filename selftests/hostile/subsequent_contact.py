@@ -213,7 +213,7 @@ def link_of_its_own_choice(fixture, peer):
                                line["state"] == "active" for line in topology.records("b", "links")),
                    "a second link")
     seen = set()
-    # Not more connections than the first buffer has elements; its keys on both links are known.
+    # More connections than the first buffer has elements.
     for _ in range(3):
         late = peer.new()
         late.connect(fixture.port)
