@@ -15,9 +15,9 @@ from ktap import equal
 from messages import ACCEPT, DECLINE
 
 MEMORY = 0x01010000
-BUFFER = 128 << 10
+BUFFER = 256 << 10
 # Elements of the first RMB of a group.
-FIRST = 4
+FIRST = 2
 # Elements of broken handshakes after which a group makes no further RMB, and those that remain in
 # its RMBs at that time.
 MOST_RESTING = 64

@@ -16,7 +16,7 @@ import topology
 from ktap import equal, fails
 from topology import all_gone, expect_smc, pair
 
-DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 131072, "rmem": 131072,
+DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 262144, "rmem": 262144,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
             "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_buf_type": 0, "smcr_share_buffers": 1,
             "smcr_max_forming_lgrs": 256, "smcr_max_forming_lgrs_per_peer": 16,
@@ -137,10 +137,10 @@ def many_share():
 
     for others in range(70):
         if others in (0, 3, 4, 15, 16, 63, 64, 69):
-            next_takes(1 + (others >= 4) + 2 * (others >= 16) + 4 * (others >= 64))
+            next_takes(1 + 3 * (others >= 4) + 4 * (others >= 16) + 8 * (others >= 64))
         else:
             ends.append(pair())
-    next_takes(8, rcvbuf=65536)
+    next_takes(16, rcvbuf=65536)
     for side in "a", "b":
         write(side, "smcr_share_buffers", 0)
     next_takes(1)

@@ -43,10 +43,12 @@ def read(side, name):
 
 
 def sides():
-    """Makes both namespaces, in which every connection gets buffers of the whole size."""
+    """Makes both namespaces, in which every connection gets buffers of the same size."""
     topology.netns("up")
     for side in "ab":
         write(side, "smcr_share_buffers", 0)
+        write(side, "wmem", BUFFER)
+        write(side, "rmem", BUFFER)
 
 
 class Cgroup:

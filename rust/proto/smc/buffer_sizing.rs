@@ -3,7 +3,7 @@
 //! How large the buffers of a connection are that asks for no size.
 //!
 //! A connection that is one of few gets the whole default: with less, a bulk transfer stands still
-//! while the word of consumed data comes back. One of many gets less, as together they have enough
+//! while the window update is under way, and each side is woken for each part of it. One of many gets less, as together they have enough
 //! under way, and most of many are idle. RMBs grow in number of elements as elements get smaller,
 //! so that one takes about as much memory as the next, and a new one is seldom needed.
 
@@ -26,16 +26,16 @@ const STEPS: [SizingStep; 3] = [
     SizingStep {
         before: 4,
         halvings: 0,
-        elements: 4,
+        elements: 2,
     },
     SizingStep {
         before: 16,
-        halvings: 1,
+        halvings: 2,
         elements: 12,
     },
     SizingStep {
         before: 64,
-        halvings: 2,
+        halvings: 3,
         elements: 24,
     },
 ];
@@ -43,7 +43,7 @@ const STEPS: [SizingStep; 3] = [
 /// The row for all further connections.
 const REST: SizingStep = SizingStep {
     before: usize::MAX,
-    halvings: 3,
+    halvings: 4,
     elements: 48,
 };
 
@@ -107,7 +107,7 @@ pub(crate) fn elements(size: BufSize, others: usize) -> usize {
 mod tests {
     use super::*;
 
-    const DEFAULT: BufSize = BufSize::for_bytes(128 << 10);
+    const DEFAULT: BufSize = BufSize::for_bytes(256 << 10);
 
     fn size(size: BufSize, others: usize) -> BufSize {
         WantedSize::Default(size).size(true, others)
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn larger_free_buffer_serves_a_default_up_to_its_whole_size() {
-        let (small, large) = (BufSize::for_bytes(16 << 10), BufSize::for_bytes(256 << 10));
+        let (small, large) = (BufSize::for_bytes(16 << 10), BufSize::for_bytes(512 << 10));
         let wanted = WantedSize::Default(DEFAULT);
         assert!(wanted.accepts(DEFAULT, small));
         assert!(!wanted.accepts(small, small) && !wanted.accepts(large, small));
@@ -134,9 +134,9 @@ mod tests {
     fn size_shrinks_with_connections_to_the_smallest() {
         let sizes =
             [0, 3, 4, 15, 16, 63, 64, 254].map(|others| size(DEFAULT, others).bytes() >> 10);
-        assert_eq!(sizes, [128, 128, 64, 64, 32, 32, 16, 16]);
+        assert_eq!(sizes, [256, 256, 64, 64, 32, 32, 16, 16]);
         assert_eq!(size(BufSize::MIN, 200), BufSize::MIN);
-        assert_eq!(size(BufSize::MAX, 200).bytes(), 512 << 10);
+        assert_eq!(size(BufSize::MAX, 200).bytes(), 256 << 10);
     }
 
     #[test]
@@ -149,13 +149,13 @@ mod tests {
                 assert!((1..=48).contains(&elements) && bytes <= u64::from(RMB_BYTES));
             }
         }
-        assert_eq!(elements(DEFAULT, 0), 4);
+        assert_eq!(elements(DEFAULT, 0), 2);
     }
 
-    // 255 connections of a group together have less than a quarter of what the default would be.
+    // 255 connections of a group together have less than an eighth of what the default would be.
     #[test]
     fn a_full_group_is_bounded() {
         let sum: u32 = (0..255).map(|others| size(DEFAULT, others).bytes()).sum();
-        assert!(sum < 255 * DEFAULT.bytes() / 4, "{sum}");
+        assert!(sum < 255 * DEFAULT.bytes() / 8, "{sum}");
     }
 }

@@ -96,9 +96,9 @@ settings! {
     /// Seconds of silence before a link is tested, 0 for never (`SMCR-KAL-02`).
     testlink_time: c"smcr_testlink_time" = 30, 0, i32::MAX;
     /// Octets of the send buffer of a socket without SO_SNDBUF.
-    wmem: c"wmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
+    wmem: c"wmem" = 256 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Octets of the receive buffer of a socket without SO_RCVBUF.
-    rmem: c"rmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
+    rmem: c"rmem" = 256 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Whether buffers are contiguous, in pieces, or what can be had.
     buf_type: c"smcr_buf_type" = 0, 0, 2;
     /// Most links of a link group, not counting an asymmetric one (`SMCR-LGR-10`).
