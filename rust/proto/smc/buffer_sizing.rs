@@ -3,9 +3,10 @@
 //! How large the buffers of a connection are that asks for no size.
 //!
 //! A connection that is one of few gets the whole default: with less, a bulk transfer stands still
-//! while the window update is under way, and each side is woken for each part of it. One of many gets less, as together they have enough
-//! under way, and most of many are idle. RMBs grow in number of elements as elements get smaller,
-//! so that one takes about as much memory as the next, and a new one is seldom needed.
+//! while the window update is under way, and each side is woken for each part of it. One of many
+//! gets less, as together they have enough under way, and most of many are idle. RMBs grow in number
+//! of elements as elements get smaller, so that one takes about as much memory as the next, and a new
+//! one is seldom needed.
 
 use super::wire::BufSize;
 
