@@ -79,8 +79,13 @@ class Group:
         kind = message["type"]
         if self.polite and not message["reply"]:
             if kind == CONFIRM_RKEY:
-                self.their_rmbs.append((message["rkey"], message["address"]))
-                self.note_keys(message)
+                here = message["rkey"], message["address"]
+                there = message["rkey2"], message["address2"]
+                self.their_rmbs.append(here)
+                # It begins with the link that it comes by.
+                if message["number2"] == self.number:
+                    here, there = there, here
+                self.note_buffer(here, there)
             if kind == DELETE_LINK:
                 self.ended = True
             if kind in (CONFIRM_RKEY, TEST_LINK, DELETE_RKEY, DELETE_LINK):
@@ -91,12 +96,8 @@ class Group:
             return
         self.inbox.append(message)
 
-    def note_keys(self, message):
-        """Notes what CONFIRM RKEY says of a buffer of the kernel: first for the link that it comes by."""
-        first = message["rkey"], message["address"]
-        other = message["rkey2"], message["address2"]
-        if message["number2"] == self.number:
-            first, other = other, first
+    def note_buffer(self, first, other):
+        """Notes key and address of a buffer of the kernel on the first link and on the other one."""
         self.their_keys[first[0]], self.their_first[other[0]] = other, first
 
     def first_contact(self, message):
@@ -178,8 +179,7 @@ class Group:
         self.send_llc(llc(ADD_LINK, True, mtu=MTU_CODE, psn=self.other_qp.psn, **end))
         keys = self.receive_llc(ADD_LINK_CONT, 0)
         equal(keys["count"], 1, "buffers of the kernel")
-        self.their_keys = {keys["rkey"]: (keys["new_rkey"], keys["address"])}
-        self.their_first = {keys["new_rkey"]: (keys["rkey"], their_address)}
+        self.note_buffer((keys["rkey"], their_address), (keys["new_rkey"], keys["address"]))
         self.send_llc(llc(ADD_LINK_CONT, True, number=request["number"], count=1, rkey=memory.rkey,
                           new_rkey=memory.rkey, address=memory.address))
         self.receive_llc(CONFIRM_LINK, 0)

@@ -133,12 +133,18 @@ static inline const char *mode_of_fd(enum side side, int fd)
 	return mode_of(side, local_port(fd), peer_port(fd));
 }
 
+/* A counter of a side; 0 if there is none. */
+static inline long long counted(enum side side, const char *name)
+{
+	long long value = counter(side, name);
+
+	return value < 0 ? 0 : value;
+}
+
 /* The sum of a counter of both sides; 0 without the module. */
 static inline long long both_sides(const char *name)
 {
-	long long a = counter(CLIENT, name), b = counter(SERVER, name);
-
-	return (a < 0 ? 0 : a) + (b < 0 ? 0 : b);
+	return counted(CLIENT, name) + counted(SERVER, name);
 }
 
 /* The bytes sent by RDMA so far, with any engine. */

@@ -89,6 +89,9 @@ enum End {
     Tcp(FallBackReason),
 }
 
+/// The end of a client that found no room.
+const BUSY: End = End::Tcp(FallBackReason::Refused(SetupRefusal::Busy));
+
 struct Client {
     connecting: Connecting,
     host: usize,
@@ -296,10 +299,15 @@ impl Run {
         self
     }
 
+    /// How the clients have ended.
+    fn ends(&self) -> impl Iterator<Item = End> + '_ {
+        let ends = self.clients.iter().filter_map(|client| client.end);
+        ends.map(|(end, _)| end)
+    }
+
     /// Clients that came to SDP.
     fn by_sdp(&self) -> usize {
-        let ends = self.clients.iter().filter_map(|client| client.end);
-        ends.filter(|(end, _)| *end == End::Sdp).count()
+        self.ends().filter(|end| *end == End::Sdp).count()
     }
 }
 
@@ -351,9 +359,7 @@ fn crowd_of_a_slow_host_all_comes_to_sdp() {
 fn crowd_before_a_full_listener_ends_by_tcp_in_time() {
     for_seeds(100, |seed| {
         let run = Run::new(Crowd { room: 0, ..CROWD }, seed).run();
-        let busy = End::Tcp(FallBackReason::Refused(SetupRefusal::Busy));
-        let mut ends = run.clients.iter().filter_map(|client| client.end);
-        assert!(ends.all(|(end, _)| end == busy));
+        assert!(run.ends().all(|end| end == BUSY));
     });
 }
 
@@ -366,11 +372,9 @@ fn crowd_beyond_the_room_ends_by_tcp_in_time() {
             ..CROWD
         };
         let run = Run::new(crowd, seed).run();
-        let busy = End::Tcp(FallBackReason::Refused(SetupRefusal::Busy));
-        let ends = || run.clients.iter().filter_map(|client| client.end);
-        assert!(ends().any(|(end, _)| end == End::Sdp));
-        assert!(ends().any(|(end, _)| end == busy));
-        assert!(ends().all(|(end, _)| end == End::Sdp || end == busy));
+        assert!(run.ends().any(|end| end == End::Sdp));
+        assert!(run.ends().any(|end| end == BUSY));
+        assert!(run.ends().all(|end| end == End::Sdp || end == BUSY));
         assert!(run.most <= crowd.room);
     });
 }
