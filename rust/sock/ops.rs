@@ -248,12 +248,12 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         };
         match connection.mode() {
             Mode::Tcp => {
-                let events = sock.inet_poll(table);
+                let events = tcp_events(sock, table);
                 if !connection.is_doubtful() || !events.intersects(Events::IN) {
                     return events;
                 }
                 P::judge_first(&connection);
-                sock.inet_poll(table)
+                tcp_events(sock, table)
             }
             Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
             Mode::Listening => {
@@ -516,6 +516,19 @@ fn show_info<P: Protocol>(connection: &Connection<P>, opt: &mut GetOpt) -> Resul
 fn count_tcp<P: Protocol>(connection: &Connection<P>, bytes: usize) {
     let bytes = u64::try_from(bytes).unwrap_or(0);
     let _ = connection.tcp_bytes.fetch_add(bytes, Relaxed);
+}
+
+/// What TCP reports. Context: may sleep.
+///
+/// A reset sets the error, then the state, then the ends of both directions. A poller that comes
+/// in between finds a part of them, and so lets the reset finish.
+fn tcp_events(sock: &Socket, table: &PollTable) -> Events {
+    let events = sock.inet_poll(table);
+    if sock.sk().err() == 0 {
+        return events;
+    }
+    drop(sock.sk().lock());
+    sock.inet_poll(table)
 }
 
 /// The events of poll for the state of a socket.
