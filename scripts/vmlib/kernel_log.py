@@ -22,17 +22,22 @@ REPORT = re.compile(
     """, re.X)
 ENTRY = re.compile(r"^\s+(\[<|\? |\w[\w.]*\+0x)")
 TIME = re.compile(r"^(<\d+>)?\[[^\]]*\] ?")
+SUSPECTED = re.compile(r"\bkmemleak: (\d+) new suspected memory leaks")
+LEAK_RULE = "leak: "
 EXCERPT_LINES = 60
 GAP_LINES = 25
 
 
 def allowed(path):
-    """The known lines that are not ours: `regular expression # reason`, one a line."""
-    rules = []
+    """The known lines that are not ours, and the known entries in traces of leaks: one a line, `regular
+    expression # reason`, and `leak: regular expression # reason`."""
+    rules, leak_rules = [], []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
-            rules.append(re.compile(line.split(" # ")[0].strip()))
-    return rules
+            rule = line.split(" # ")[0].strip()
+            of_kind = leak_rules if rule.startswith(LEAK_RULE) else rules
+            of_kind.append(re.compile(rule.removeprefix(LEAK_RULE)))
+    return rules, leak_rules
 
 
 def is_known_trace(lines, at, rules):
@@ -69,10 +74,30 @@ def excerpts(lines, rules):
             for first, last in parts]
 
 
+def leaks(folder, rules):
+    """What the leak detector says of objects that are not known, and the number of those that are."""
+    try:
+        text = (folder / "kmemleak").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "", 0
+    objects = [part for part in re.split(r"^(?=unreferenced object )", text, flags=re.M) if part]
+    ours = [part for part in objects if not any(rule.search(part) for rule in rules)]
+    return "".join(ours), len(objects) - len(ours)
+
+
+def without_known_suspects(lines, known):
+    """A log without what it says of leaks, if all of them are known."""
+    suspects = [int(found[1]) for found in map(SUSPECTED.search, lines) if found]
+    if sum(suspects) > known:
+        return lines
+    return [line for line in lines if not SUSPECTED.search(line)]
+
+
 def reports(folder, allow):
     """What the logs of one guest tell. The console's copy is complete even after a crash, dmesg is
     complete where the console shows only severe lines; each report is told once."""
-    rules = allowed(allow)
+    rules, leak_rules = allowed(allow)
+    leaked, known = leaks(folder, leak_rules)
     found = {}
     for name in ("dmesg.txt", "console.log"):
         try:
@@ -80,10 +105,9 @@ def reports(folder, allow):
         except FileNotFoundError:
             continue
         lines = [TIME.sub("", line.rstrip("\r")) for line in text.splitlines()]
-        for excerpt in excerpts(lines, rules):
+        for excerpt in excerpts(without_known_suspects(lines, known), rules):
             first = next(line for line in excerpt.splitlines() if REPORT.search(line))
             found.setdefault(first, excerpt)
-    leaks = folder / "kmemleak"
-    if leaks.exists() and leaks.stat().st_size:
-        found["kmemleak"] = leaks.read_text(encoding="utf-8", errors="replace")
+    if leaked:
+        found["kmemleak"] = leaked
     return list(found.values())

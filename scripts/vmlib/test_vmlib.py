@@ -226,6 +226,31 @@ class KernelLog(unittest.TestCase):
         self.assertEqual(len(self.reports(text)), 1)
         self.assertEqual(len(self.reports(text + "[    2.0] Call Trace:\n", "known # it is known\n")), 1)
 
+    def leaks(self, log, *entries):
+        """The reports of a log and of objects that leaked, whose traces have these entries."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "console.log").write_text(log, encoding="utf-8")
+            objects = [f"unreferenced object 0x1 (size 128):\n  backtrace (crc 1):\n    0xabba\n    {entry}\n"
+                       for entry in entries]
+            (folder / "kmemleak").write_text("".join(objects), encoding="utf-8")
+            (folder / "allow").write_text("leak: tasklet_act # it is known\n", encoding="utf-8")
+            return kernel_log.reports(folder, folder / "allow")
+
+    def test_known_leak_is_no_report_and_another_is(self):
+        one = "[    1.0] kmemleak: 1 new suspected memory leaks (see /sys/kernel/debug/kmemleak)\n"
+        self.assertEqual(self.leaks(one, "tasklet_action_common+0x36e/0x7a0"), [])
+        self.assertEqual(len(self.leaks(one, "process_one_work+0x1/0x2")), 2)
+        both = self.leaks(one + one, "tasklet_action_common+0x36e/0x7a0", "process_one_work+0x1/0x2")
+        self.assertEqual(len(both), 2)
+        self.assertNotIn("tasklet", both[-1])
+        # A suspect of which the detector has no object at the end.
+        self.assertEqual(len(self.leaks(one + one, "tasklet_action_common+0x36e/0x7a0")), 1)
+
+    def test_entry_of_a_known_leak_allows_no_warning(self):
+        log = "[    1.0] WARNING: x\n[    1.0]  tasklet_action_common+0x1/0x2\n"
+        self.assertEqual(len(self.leaks(log)), 1)
+
     def test_one_report_gives_one_excerpt(self):
         self.assertEqual(len(self.reports(
             "[    1.0] WARNING: a.c:1 at f\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n")), 1)
