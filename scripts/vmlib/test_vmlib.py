@@ -170,11 +170,13 @@ class Ktap(unittest.TestCase):
 class KernelLog(unittest.TestCase):
     """Finding reports."""
 
-    def reports(self, text, allow="# nothing\n"):
-        """The reports in a console log."""
+    def reports(self, text, allow="# nothing\n", leaked=""):
+        """The reports in a console log, and in what the leak detector says."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             (folder / "console.log").write_text(text, encoding="utf-8")
+            if leaked:
+                (folder / "kmemleak").write_text(leaked, encoding="utf-8")
             (folder / "allow").write_text(allow, encoding="utf-8")
             return kernel_log.reports(folder, folder / "allow")
 
@@ -228,14 +230,9 @@ class KernelLog(unittest.TestCase):
 
     def leaks(self, log, *entries):
         """The reports of a log and of objects that leaked, whose traces have these entries."""
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            (folder / "console.log").write_text(log, encoding="utf-8")
-            objects = [f"unreferenced object 0x1 (size 128):\n  backtrace (crc 1):\n    0xabba\n    {entry}\n"
-                       for entry in entries]
-            (folder / "kmemleak").write_text("".join(objects), encoding="utf-8")
-            (folder / "allow").write_text("leak: tasklet_act # it is known\n", encoding="utf-8")
-            return kernel_log.reports(folder, folder / "allow")
+        objects = [f"unreferenced object 0x1 (size 128):\n  backtrace (crc 1):\n    0xabba\n    {entry}\n"
+                   for entry in entries]
+        return self.reports(log, "leak: tasklet_act # it is known\n", "".join(objects))
 
     def test_known_leak_is_no_report_and_another_is(self):
         one = "[    1.0] kmemleak: 1 new suspected memory leaks (see /sys/kernel/debug/kmemleak)\n"
