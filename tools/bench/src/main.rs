@@ -4,9 +4,10 @@
 //!
 //! `serve` and `load` are the two ends of a load generator; `raw-serve` and `raw-load` the same on
 //! verbs. `drive` runs everything in a guest, programs that are not ours as well, and leaves a line
-//! of JSON for each measurement. On the host, `report` makes a table, a file and plots of them, and
-//! `check` compares with what is committed. See `Documentation/performance/index.rst`.
+//! of JSON for each measurement. On the host, `report` makes a table, a file and plots of them,
+//! `targets` sets the targets of several runs beside each other, and `check` compares with what is committed. See `Documentation/performance/index.rst`.
 
+mod bounds;
 mod clients;
 mod counters;
 mod devices;
@@ -22,6 +23,7 @@ mod plan;
 mod plot;
 mod programs;
 mod report;
+mod runs;
 mod server;
 mod sock;
 mod stats;
@@ -52,6 +54,8 @@ enum Bench {
     Drive(drive::DriveArgs),
     /// Make a table, a JSON file and plots from the results of `drive`
     Report(report::ReportArgs),
+    /// Print the targets of several runs beside each other
+    Targets(runs::TargetsArgs),
     /// Compare the ratios of a run with the committed ratios
     Check(report::CheckArgs),
 }
@@ -65,6 +69,7 @@ fn main() -> Result<()> {
         Bench::RawLoad(args) => verbs::load(&args),
         Bench::Drive(args) => drive::run(&args),
         Bench::Report(args) => report::report(&args),
+        Bench::Targets(args) => runs::targets(&args),
         Bench::Check(args) => report::check(&args),
     }
 }

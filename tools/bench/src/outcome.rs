@@ -31,6 +31,9 @@ pub struct Outcome {
     /// 99 of 100 were not slower, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub p99: Option<f64>,
+    /// Time of a system call that does nothing, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub call: Option<f64>,
 }
 
 impl Outcome {

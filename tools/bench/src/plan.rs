@@ -102,6 +102,8 @@ impl Plan {
             }
             // Sockets take the device of the card below the MACVLAN.
             Topology::WireSoft => transport == Transport::Raw && Self::is_of_packets(workload),
+            // What the bound of a round trip is made of.
+            Topology::Rsoft if workload == Workload::PollPong(64) => transport == Transport::Raw,
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
             _ => {
@@ -164,6 +166,8 @@ impl Plan {
         plan.extend(pingpong.into_iter().map(Workload::PingPong));
         if full {
             plan.extend(self.messages());
+        } else if self.topology == Topology::Rsoft {
+            plan.push(Workload::PollPong(64));
         }
         // What has no packets is the same with packets of any size.
         plan.retain(|workload| self.fits(transport, *workload));

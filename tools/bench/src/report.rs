@@ -65,7 +65,7 @@ pub struct CheckArgs {
     worse: Option<PathBuf>,
 }
 
-fn read(file: &Path) -> Result<String> {
+pub fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| file.display().to_string())
 }
 

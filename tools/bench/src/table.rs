@@ -4,6 +4,7 @@
 //! for each implementation and the ratios between them.
 
 use crate::{
+    bounds::Place,
     counters::Transport,
     devices::{
         self,
@@ -42,10 +43,12 @@ pub enum Metric {
     P99,
     /// Processor time of the machine, for an amount of work.
     Cpu,
+    /// Time of a system call that does nothing.
+    Call,
 }
 
 impl Metric {
-    const ALL: [Self; 3] = [Self::Value, Self::P99, Self::Cpu];
+    const ALL: [Self; 4] = [Self::Value, Self::P99, Self::Cpu, Self::Call];
 
     /// What a name of a row ends in.
     fn suffix(self) -> &'static str {
@@ -53,13 +56,14 @@ impl Metric {
             Self::Value => "",
             Self::P99 => " p99",
             Self::Cpu => " cpu",
+            Self::Call => " call",
         }
     }
 
     fn unit(self, workload: Workload) -> &'static str {
         match (self, workload) {
             (Self::Value, _) => workload.unit(),
-            (Self::P99, _) => "us",
+            (Self::P99 | Self::Call, _) => "us",
             (Self::Cpu, _) if workload.moves_data() => "s/GiB",
             (Self::Cpu, _) => "s/100k",
         }
@@ -68,7 +72,7 @@ impl Metric {
     fn better(self, workload: Workload) -> Better {
         match self {
             Self::Value => workload.better(),
-            Self::P99 | Self::Cpu => Better::Lower,
+            Self::P99 | Self::Cpu | Self::Call => Better::Lower,
         }
     }
 
@@ -78,6 +82,7 @@ impl Metric {
         match self {
             Self::Value => Some(outcome.value),
             Self::P99 => outcome.p99,
+            Self::Call => outcome.call,
             Self::Cpu => {
                 let work = match workload {
                     _ if workload.moves_data() => {
@@ -121,6 +126,8 @@ pub struct Verdict {
     pub to: String,
     /// The bound of the ratio.
     pub bound: f64,
+    /// The median of the ratio.
+    pub ratio: f64,
     /// Whether it is kept.
     pub met: bool,
     /// If not: the same ratio of those that have less to do and do not keep it either. That of several together
@@ -151,7 +158,8 @@ pub struct Results {
     pub doubtful: Vec<String>,
 }
 
-fn ordered(values: &[(u32, f64)]) -> Vec<f64> {
+/// The values of rounds, without their numbers.
+pub fn ordered(values: &[(u32, f64)]) -> Vec<f64> {
     values.iter().map(|(_, value)| *value).collect()
 }
 
@@ -181,21 +189,19 @@ impl Results {
         }
         for metric in Metric::ALL {
             for (topology, mtu, workload) in &workloads {
-                let of_workload: Vec<&Sample> = samples
-                    .iter()
-                    .filter(|s| {
-                        s.topology == *topology
-                            && s.mtu == *mtu
-                            && s.workload == workload.to_string()
-                            && s.doubt.is_empty()
-                    })
-                    .collect();
+                let place = Place {
+                    samples,
+                    topology,
+                    mtu: *mtu,
+                    workload: *workload,
+                };
+                let of_workload = of_workload(samples, topology, *mtu, *workload);
                 let name = format!("{topology}/{mtu}/{workload}{}", metric.suffix());
                 let wanted = match metric {
                     Metric::Value => targets::of(topology, *workload),
-                    Metric::P99 | Metric::Cpu => Vec::new(),
+                    Metric::P99 | Metric::Cpu | Metric::Call => Vec::new(),
                 };
-                results.add_row(name, metric, *workload, &of_workload, wanted);
+                results.add_row(name, metric, &place, &of_workload, wanted);
                 if metric == Metric::Value {
                     results.add_counts(&format!("{topology}/{mtu}/{workload}"), &of_workload);
                 }
@@ -210,10 +216,11 @@ impl Results {
         &mut self,
         name: String,
         metric: Metric,
-        workload: Workload,
+        place: &Place<'_>,
         samples: &[&Sample],
         wanted: Vec<Target>,
     ) {
+        let workload = place.workload;
         let values = values_of(metric, workload, samples);
         let mut row = Row {
             name,
@@ -249,6 +256,7 @@ impl Results {
                 of: of.name().into(),
                 to: to.name().into(),
                 bound,
+                ratio: ratio.median,
                 met: met(ratio.median),
                 limits: BTreeMap::new(),
             };
@@ -259,10 +267,11 @@ impl Results {
                     verdict.limits.insert(limit.name().into(), ratio.median);
                 }
             }
-            if !verdict.met && workload.moves_data() {
-                let together = together(workload, samples, to, limits);
-                let ratio = together.filter(|(_, ratio)| !met(*ratio));
-                verdict.limits.extend(ratio);
+            if !verdict.met {
+                let bound = place.bound(to, limits);
+                verdict
+                    .limits
+                    .extend(bound.filter(|(_, ratio)| !met(*ratio)));
             }
             row.targets.push(verdict);
         }
@@ -397,8 +406,25 @@ const COUNTED: [&str; 28] = [
     "cpu.intr",
 ];
 
+/// The samples of a workload in a topology that went the way that was meant.
+pub fn of_workload<'a>(
+    samples: &'a [Sample],
+    topology: &str,
+    mtu: u32,
+    workload: Workload,
+) -> Vec<&'a Sample> {
+    let name = workload.to_string();
+    let of_workload = samples.iter().filter(|sample| {
+        sample.topology == topology
+            && sample.mtu == mtu
+            && sample.workload == name
+            && sample.doubt.is_empty()
+    });
+    of_workload.collect()
+}
+
 /// The figures of a metric in the measured rounds, by the transport's name.
-fn values_of<'a>(
+pub fn values_of<'a>(
     metric: Metric,
     workload: Workload,
     samples: &[&'a Sample],
@@ -411,24 +437,6 @@ fn values_of<'a>(
         }
     }
     values
-}
-
-/// The names of several transports, and the rate of a program that does what all of them do, to that of `to`
-/// with the same processor time.
-fn together(
-    workload: Workload,
-    samples: &[&Sample],
-    to: Transport,
-    several: &[Transport],
-) -> Option<(String, f64)> {
-    let times = values_of(Metric::Cpu, workload, samples);
-    let time = |transport: &Transport| {
-        let of_transport = times.get(transport.name())?;
-        Some(Summary::of(&ordered(of_transport))?.median)
-    };
-    let sum: f64 = several.iter().map(time).sum::<Option<f64>>()?;
-    let names: Vec<&str> = several.iter().map(|one| one.name()).collect();
-    (names.len() > 1).then_some((names.join("+"), time(&to)? / sum))
 }
 
 /// Whether a ratio keeps a bound.
@@ -524,7 +532,7 @@ fn beside_cells(beside: &Beside) -> Vec<String> {
 }
 
 /// A simple table of reStructuredText.
-fn grid(text: &mut String, header: &[String], rows: &[Vec<String>]) {
+pub fn grid(text: &mut String, header: &[String], rows: &[Vec<String>]) {
     let widths: Vec<usize> = (0..header.len())
         .map(|n| {
             let cells = rows.iter().filter_map(|row| row.get(n));

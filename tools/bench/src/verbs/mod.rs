@@ -8,6 +8,7 @@ mod ffi;
 
 use crate::{
     counters::process_time,
+    load::micros,
     outcome::Outcome,
     workload::{
         Workload,
@@ -26,11 +27,13 @@ use ffi::{
     Endpoint,
     Op, //
 };
+use rustix::process::getppid;
 use serde_json::{
     json,
     Value, //
 };
 use std::{
+    hint,
     io::{
         self,
         BufRead,
@@ -63,6 +66,9 @@ const TOLD: usize = 44;
 
 /// Round trips before those that are measured.
 const WARM_UP: u32 = 20;
+
+/// System calls whose time is measured.
+const CALLS: u32 = 2000;
 
 /// What the first octet of a message says.
 const MORE: u8 = 0;
@@ -217,7 +223,7 @@ impl Peer {
             if done == Some(Done::Received) {
                 break;
             }
-            std::hint::spin_loop();
+            hint::spin_loop();
         }
         let last = self.end.octet(0)? == LAST;
         self.end.post_receive(self.size)?;
@@ -276,7 +282,10 @@ pub fn load(args: &LoadArgs) -> Result<()> {
     let mut outcome = match args.workload {
         Workload::Bulk(_) => bulk(peer, time),
         Workload::PingPong(_) => pingpong(peer, time, true),
-        Workload::PollPong(_) => pingpong(peer, time, false),
+        Workload::PollPong(_) => pingpong(peer, time, false).map(|outcome| Outcome {
+            call: Some(call_time()),
+            ..outcome
+        }),
         Workload::Requests(count) => requests(peer, count, time),
         other => bail!("{other} needs sockets"),
     }?;
@@ -284,6 +293,15 @@ pub fn load(args: &LoadArgs) -> Result<()> {
     outcome.cpu = process_time("self") - before;
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
+}
+
+/// The time of a system call that does nothing, in microseconds.
+fn call_time() -> f64 {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        hint::black_box(getppid());
+    }
+    micros(start.elapsed()) / f64::from(CALLS)
 }
 
 fn bulk(mut peer: Peer, time: Duration) -> Result<Outcome> {
@@ -378,7 +396,7 @@ fn trips(
         trip(peer, over)?;
         messages += 1;
         let now = Instant::now();
-        times.push((now - last).as_secs_f64() * 1e6);
+        times.push(micros(now - last));
         last = now;
         if over {
             break;
