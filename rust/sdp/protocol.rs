@@ -27,12 +27,15 @@ use crate::{
         proc::SeqFile,
         sock::Sock, //
     },
-    proto::stream::{
-        reason::{
-            LocalReason,
-            Reason, //
+    proto::{
+        base::time::Duration,
+        stream::{
+            reason::{
+                LocalReason,
+                Reason, //
+            },
+            rules::Carrier, //
         },
-        rules::Carrier,
     },
     sock::{
         accept_queue::{
@@ -120,6 +123,10 @@ impl Protocol for SdpSetup {
             connection.end_stream();
         }
         was_open
+    }
+
+    fn longest_spin(connection: &SdpConnection) -> Duration {
+        connection.protocol.net.settings.longest_spin()
     }
 
     fn close(connection: &Arc<SdpConnection>, abort: bool) {

@@ -12,12 +12,16 @@ use crate::{
             TextTable, //
         },
     },
-    proto::sdp::admission::{
-        AcceptPolicy,
-        PortList,
-        PreferPolicy,
-        ProbePolicy,
-        Word, //
+    proto::{
+        base::time::Duration,
+        sdp::admission::{
+            AcceptPolicy,
+            PortList,
+            PreferPolicy,
+            ProbePolicy,
+            Word, //
+        },
+        stream::spin::SpinLimit, //
     },
 };
 use core::fmt::{
@@ -28,6 +32,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -51,6 +59,8 @@ pub(super) struct SdpValues {
 pub(super) struct SdpSettings {
     #[pin]
     values: Mutex<SdpValues>,
+    /// Microseconds that a call may spin before it sleeps.
+    spin_us: Atomic<i32>,
 }
 
 impl SdpSettings {
@@ -64,9 +74,15 @@ impl SdpSettings {
         Arc::pin_init(
             pin_init!(Self {
                 values <- new_mutex!(values, "rdma_sock_sdp_values"),
+                spin_us: Atomic::new(SpinLimit::DEFAULT),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// How long a call may spin before it sleeps. Context: any.
+    pub(super) fn longest_spin(&self) -> Duration {
+        SpinLimit::span(self.spin_us.load(Relaxed))
     }
 
     /// The values now. Context: may sleep.
@@ -104,8 +120,13 @@ fn write_ports(text: &mut Text<'_>, ports: &PortList) -> fmt::Result {
 
 impl TextSettings for SdpSettings {
     const PATH: &'static CStr = c"net/rdma_sock";
-    const NAMES: &'static [&'static CStr] =
-        &[c"sdp_probe", c"sdp_accept", c"sdp_ports", c"sdp_prefer"];
+    const NAMES: &'static [&'static CStr] = &[
+        c"sdp_probe",
+        c"sdp_accept",
+        c"sdp_ports",
+        c"sdp_prefer",
+        c"sdp_spin_us",
+    ];
 
     fn show(&self, index: usize, room: &mut [u8]) -> usize {
         let values = self.values();
@@ -114,7 +135,8 @@ impl TextSettings for SdpSettings {
             0 => text.write_str(values.probe.word()),
             1 => text.write_str(values.accept.word()),
             2 => write_ports(&mut text, &values.ports),
-            _ => text.write_str(values.prefer.word()),
+            3 => text.write_str(values.prefer.word()),
+            _ => write!(text, "{}", self.spin_us.load(Relaxed)),
         };
         // The longest value fits.
         written.map_or(0, |()| text.len)
@@ -126,7 +148,11 @@ impl TextSettings for SdpSettings {
             0 => values.probe = Word::from_text(text).ok_or(EINVAL)?,
             1 => values.accept = Word::from_text(text).ok_or(EINVAL)?,
             2 => values.ports = PortList::from_text(text).ok_or(EINVAL)?,
-            _ => values.prefer = Word::from_text(text).ok_or(EINVAL)?,
+            3 => values.prefer = Word::from_text(text).ok_or(EINVAL)?,
+            _ => {
+                let micros = SpinLimit::from_text(text).ok_or(EINVAL)?;
+                self.spin_us.store(micros, Relaxed);
+            }
         }
         Ok(())
     }

@@ -38,9 +38,12 @@ use crate::{
             uapi::SMC_LIMIT_HS, //
         },
     },
-    proto::stream::{
-        reason::Reason,
-        rules::Carrier, //
+    proto::{
+        base::time::Duration,
+        stream::{
+            reason::Reason,
+            rules::Carrier, //
+        },
     },
     sock::{
         connect::context_or_new,
@@ -139,6 +142,10 @@ impl Protocol for SmcSetup {
 
     fn fell_back(connection: &SmcConnection, reason: Reason) {
         trace_fallback(&connection.sk, reason.code());
+    }
+
+    fn longest_spin(connection: &SmcConnection) -> Duration {
+        connection.protocol.net.settings.longest_spin()
     }
 
     fn moved(connection: &SmcConnection, how: Moved, octets: usize) {

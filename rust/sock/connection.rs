@@ -18,6 +18,7 @@ use super::{
         now,
         Context, //
     },
+    spins::Spins,
     stats::{
         NetStats,
         Side, //
@@ -71,6 +72,7 @@ use crate::{
     proto::{
         base::time::{
             earliest,
+            Duration,
             Instant, //
         },
         stream::reason::Reason, //
@@ -229,6 +231,9 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// A call has moved octets. Context: any.
     fn moved(_connection: &Connection<Self>, _how: Moved, _octets: usize) {}
 
+    /// How long a call may spin before it sleeps; zero for not at all. Context: any.
+    fn longest_spin(connection: &Connection<Self>) -> Duration;
+
     /// A writer has found no room, and has the socket locked. Context: may sleep.
     fn has_no_room(_connection: &Arc<Connection<Self>>) {}
 
@@ -321,8 +326,10 @@ pub(crate) struct Connection<P: Protocol> {
     /// The data side.
     #[pin]
     pub(crate) stream: SpinLockBh<StreamSlot<P::Stream>>,
-    /// Grows whenever a reader may find something new.
+    /// Grows whenever a reader or writer may find something new.
     pub(crate) news: Atomic<u32>,
+    /// What the last waits were like.
+    pub(crate) spins: Spins,
     /// A writer or poller found no room since the last wake for room. TCP clears its own flag
     /// (`SOCK_NOSPACE`) for room of its own, so it cannot serve for both.
     wants_room: Atomic<bool>,
@@ -384,6 +391,7 @@ impl<P: Protocol> Connection<P> {
                 doomed: Atomic::new(0i32),
                 stream <- new_spinlock_bh!(empty, "rdma_sock_stream"),
                 news: Atomic::new(0u32),
+                spins: Spins::new(),
                 wants_room: Atomic::new(false),
                 closing_work <- new_deferred!("rdma_sock_closing_work"),
                 closing_contention: Contention::new(),

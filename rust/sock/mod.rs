@@ -16,7 +16,7 @@
 //!
 //! | Runs in                    | What                                                           |
 //! |----------------------------|----------------------------------------------------------------|
-//! | calls of a program         | `ops`, `connect`, `tx`, `rx`, `zerocopy`                       |
+//! | calls of a program         | `ops`, `connect`, `tx`, `rx`, `waiting`, `zerocopy`            |
 //! | work item of the set-up    | `work`: the protocol's set-up, `listen`                        |
 //! | work item of the end       | `work`: timers and the end, by the protocol                    |
 //! | wakes of TCP, in softirq   | `connection`: TCP's events only kick work items                |
@@ -49,9 +49,11 @@ pub(crate) mod policy;
 pub(crate) mod print;
 pub(crate) mod rules;
 mod rx;
+mod spins;
 pub(crate) mod stats;
 pub(crate) mod stream;
 mod tx;
 mod update;
+mod waiting;
 mod work;
 pub(crate) mod zerocopy;

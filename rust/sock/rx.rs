@@ -21,7 +21,8 @@ use super::{
         Received,
         Stream, //
     },
-    tx, //
+    tx,
+    waiting, //
 };
 use crate::{
     kapi::net::{
@@ -330,8 +331,8 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
         }
         tx::before_sleep(connection);
         let (guard, timeo) = (&mut self.guard, &mut self.timeo);
-        self.sock
-            .wait_unlocking(guard, timeo, |_| may_go_on(connection, skip))?;
+        let is_over = || may_go_on(connection, skip);
+        waiting::wait(self.sock, connection, Direction::Rx, guard, timeo, is_over)?;
         Ok(ControlFlow::Continue(()))
     }
 

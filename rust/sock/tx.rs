@@ -20,6 +20,7 @@ use super::{
         SendState,
         Stream, //
     },
+    waiting,
     zerocopy::lend, //
 };
 use crate::{
@@ -244,9 +245,8 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         }
         if self.timeo != 0 {
             let (guard, timeo) = (&mut self.guard, &mut self.timeo);
-            return self
-                .sock
-                .wait_unlocking(guard, timeo, |_| is_over_or_wanted(connection));
+            let is_over = || is_over_or_wanted(connection);
+            return waiting::wait(self.sock, connection, Direction::Tx, guard, timeo, is_over);
         }
         // Also for a call that does not wait: EAGAIN promises an edge.
         if is_over_or_wanted(connection) {

@@ -126,7 +126,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Wakes the waiters for the events.
     fn announce(self: &Arc<Self>, events: StreamEvents) {
-        if events.readable || events.error || events.closing {
+        if events.readable || events.writable || events.error || events.closing {
             self.news.add(1u32, Relaxed);
         }
         if events.urgent {

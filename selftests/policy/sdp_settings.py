@@ -13,7 +13,8 @@ from ktap import equal, fails
 from topology import all_gone, pair
 
 FOLDER = pathlib.Path("/proc/sys/net/rdma_sock")
-DEFAULTS = {"sdp_probe": "pm", "sdp_accept": "subnet", "sdp_ports": "1-65535", "sdp_prefer": "never"}
+DEFAULTS = {"sdp_probe": "pm", "sdp_accept": "subnet", "sdp_ports": "1-65535", "sdp_prefer": "never",
+            "sdp_spin_us": "100"}
 REFUSED, ABSENT, NO_LISTENER, NOT_ALLOWED = 0x7f000104, 0x7f000108, 0x7f000109, 0x7f00010c
 # An address of the client outside of the subnet of the server's interface.
 OUTSIDE = "10.7.0.1"
@@ -67,7 +68,7 @@ def wrong_values():
     """A value that is none is refused and changes nothing."""
     topology.netns("up", asks=True)
     for name, values in {"sdp_probe": ("", "tcp", "pm cm", "1"), "sdp_accept": ("", "none", "subnets"),
-                         "sdp_prefer": ("", "always", "known never"),
+                         "sdp_prefer": ("", "always", "known never"), "sdp_spin_us": ("", "-1", "10001", "1 2"),
                          "sdp_ports": ("0", "65536", "9-8", "80;81", "80,", ",".join(["1"] * 33),
                                        "1" * 600)}.items():
         for value in values:

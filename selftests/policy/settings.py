@@ -20,7 +20,7 @@ DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 262144,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
             "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_buf_type": 0, "smcr_share_buffers": 1,
             "smcr_max_forming_lgrs": 256, "smcr_max_forming_lgrs_per_peer": 16,
-            "smcr_max_orphans": 16384, "smcr_orphan_time": 600}
+            "smcr_max_orphans": 16384, "smcr_orphan_time": 600, "smcr_spin_us": 100}
 FOLDER = pathlib.Path("/proc/sys/net/smc")
 RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483647),
           "wmem": (16384, 1073741823), "rmem": (16384, 1073741823),
@@ -29,7 +29,7 @@ RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483
           "limit_smc_hs": (0, 1), "smcr_buf_type": (0, 2), "smcr_share_buffers": (0, 1),
           "smcr_max_forming_lgrs": (0, 2147483647),
           "smcr_max_forming_lgrs_per_peer": (0, 2147483647),
-          "smcr_max_orphans": (0, 2147483647), "smcr_orphan_time": (1, 2147483647)}
+          "smcr_max_orphans": (0, 2147483647), "smcr_orphan_time": (1, 2147483647), "smcr_spin_us": (0, 10000)}
 
 
 def read(side, name):

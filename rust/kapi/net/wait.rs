@@ -8,7 +8,10 @@ use super::{
     sock::SockGuard,
     socket::Socket, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::base::time::now_ns, //
+};
 use kernel::{
     bindings as kb,
     prelude::*,
@@ -72,6 +75,16 @@ fn interrupted(timeo: isize) -> Option<Error> {
     let pending = unsafe { bindings::rdma_sock_helper_signal_pending() };
     // SAFETY: Always safe to call.
     pending.then(|| Error::from_errno(unsafe { bindings::rdma_sock_helper_intr_errno(timeo) }))
+}
+
+/// How a spin ends.
+pub(crate) enum SpinEnd {
+    /// What the caller waits for is there.
+    Over,
+    /// The time is over.
+    Late,
+    /// Another task wants the processor, or there is a signal.
+    Unwanted,
 }
 
 impl Socket {
@@ -138,6 +151,34 @@ impl Socket {
                 return Err(err);
             }
             *timeo = guard.unlocked(|| waiter.sleep(*timeo));
+        })
+    }
+
+    /// Looks for `cond` again and again, with the lock released, for `limit` nanoseconds or until
+    /// another task wants the processor. `cond` may sleep. Context: may sleep.
+    pub(crate) fn spin(
+        &self,
+        guard: &mut SockGuard<'_>,
+        limit: u64,
+        mut cond: impl FnMut() -> bool,
+    ) -> SpinEnd {
+        if limit == 0 {
+            return SpinEnd::Late;
+        }
+        let end = now_ns().saturating_add(limit);
+        guard.unlocked(|| loop {
+            if cond() {
+                return SpinEnd::Over;
+            }
+            if now_ns() >= end {
+                return SpinEnd::Late;
+            }
+            // SAFETY: Always safe to call.
+            let is_alone = unsafe { bindings::rdma_sock_helper_is_alone() };
+            // SAFETY: This is process context.
+            if !is_alone || unsafe { bindings::rdma_sock_helper_signal_pending() } {
+                return SpinEnd::Unwanted;
+            }
         })
     }
 

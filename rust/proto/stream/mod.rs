@@ -17,6 +17,7 @@
 //! | How many handshakes a listener has at a time        | [`accept`]    |
 //! | Why a connection is not, or no longer, over RDMA    | [`reason`]    |
 //! | Which connections an administrator lets use RDMA    | [`rules`]     |
+//! | How long a wait spins before it sleeps              | [`spin`]      |
 
 pub(crate) mod accept;
 pub(crate) mod arrivals;
@@ -30,5 +31,6 @@ pub(crate) mod reason;
 pub(crate) mod rules;
 pub(crate) mod signals;
 pub(crate) mod sizes;
+pub(crate) mod spin;
 pub(crate) mod urgent;
 pub(crate) mod zerocopy;

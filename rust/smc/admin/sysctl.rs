@@ -32,6 +32,7 @@ use crate::{
             clc::GroupLimits,
             wire::BufSize, //
         },
+        stream::spin::SpinLimit, //
     },
 };
 use kernel::{
@@ -113,6 +114,8 @@ settings! {
     max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
     max_recv_wr: c"smcr_max_recv_wr" = 128, 2, MAX_WRS;
+    /// Microseconds that a call may spin before it sleeps.
+    spin_us: c"smcr_spin_us" = SpinLimit::DEFAULT, 0, SpinLimit::MOST;
     /// KiB of buffers of the namespace.
     max_kbytes: c"smcr_max_kbytes" = part_of_memory(host_kbytes(), NET_PART), 0, i32::MAX;
     /// KiB of buffers of all namespaces.
@@ -151,6 +154,11 @@ impl Settings {
     /// Silence before a link is tested; zero for never.
     pub(crate) fn testlink_time(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.testlink_time.load(Relaxed)).unwrap_or(0))
+    }
+
+    /// How long a call may spin before it sleeps.
+    pub(crate) fn longest_spin(&self) -> Duration {
+        SpinLimit::span(self.spin_us.load(Relaxed))
     }
 
     /// Octets of the send buffer of a socket that asks for none.
