@@ -14,7 +14,7 @@ import ktap
 import rsoft
 import topology
 from ktap import equal
-from topology import all_gone, pair_by_rdma, receive
+from topology import Child, all_gone, pair_by_rdma, receive
 
 FILES = {"smc": "smc/smcr_spin_us", "sdp": "rdma_sock/sdp_spin_us"}
 # Longer than any wait for a task that runs on the other processor, if nothing disturbs it.
@@ -38,18 +38,15 @@ def allow(micros):
 @contextlib.contextmanager
 def task(processor, function, *args):
     """Another process runs the function on a processor, for the block, at the end of which it is killed."""
-    child = os.fork()
-    if child == 0:
-        try:
-            os.sched_setaffinity(0, {processor})
-            function(*args)
-        finally:
-            os._exit(0)
+    def run():
+        os.sched_setaffinity(0, {processor})
+        function(*args)
+
+    child = Child(run)
     try:
         yield
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
 
 
 def answer(server):
