@@ -43,10 +43,14 @@ pub(crate) enum Rare {
     ReadsPart,
     /// It found the receive buffer full.
     ReadsFull,
+    /// It waited and spun.
+    Spin,
+    /// It slept behind such a spin.
+    SpinInVain,
 }
 
 /// Number of [`Rare`].
-const RARE: usize = 10;
+const RARE: usize = 12;
 
 impl Rare {
     const fn index(self) -> usize {
@@ -61,6 +65,8 @@ impl Rare {
             Self::NoRoom => 7,
             Self::ReadsPart => 8,
             Self::ReadsFull => 9,
+            Self::Spin => 10,
+            Self::SpinInVain => 11,
         }
     }
 }

@@ -11,8 +11,8 @@ use kernel::sync::atomic::{
 
 /// What the last waits of a connection were like. Of two calls that wait at a time, the later one counts.
 pub(crate) struct Spins {
-    rx: Atomic<i32>,
-    tx: Atomic<i32>,
+    rx: Atomic<i64>,
+    tx: Atomic<i64>,
 }
 
 impl Spins {
@@ -24,7 +24,7 @@ impl Spins {
         }
     }
 
-    fn of(&self, direction: Direction) -> &Atomic<i32> {
+    fn of(&self, direction: Direction) -> &Atomic<i64> {
         match direction {
             Direction::Rx => &self.rx,
             Direction::Tx => &self.tx,

@@ -3,7 +3,10 @@
 //! Calls that wait for data or for room: they spin as long as the core says, and then sleep.
 
 use super::{
-    calls::Direction,
+    calls::{
+        Direction,
+        Rare, //
+    },
     connection::{
         Connection,
         Protocol, //
@@ -13,8 +16,7 @@ use super::{
 use crate::{
     kapi::net::{
         sock::SockGuard,
-        socket::Socket,
-        wait::SpinEnd, //
+        socket::Socket, //
     },
     proto::base::time::Duration,
 };
@@ -41,28 +43,26 @@ pub(crate) fn wait<P: Protocol>(
     is_over: impl Fn() -> bool,
 ) -> Result {
     let most = P::longest_spin(connection);
-    if most == Duration::ZERO {
-        return sock.wait_unlocking(guard, timeo, |_| is_over());
-    }
     let spins = &connection.spins;
     let spin = spins.load(direction);
     let (start, limit) = (now(), spin.limit(most));
+    if limit == Duration::ZERO {
+        sock.wait_unlocking(guard, timeo, |_| is_over())?;
+        spins.store(direction, spin.slept(now().saturating_since(start), most));
+        return Ok(());
+    }
+    connection.calls.count_rare(Rare::Spin);
     let mut seen = None;
-    let end = sock.spin(guard, limit.as_nanos(), || {
+    let is_hit = sock.spin(guard, limit.as_nanos(), || {
         // Without news, the loop leaves the lock to the other side.
         let news = connection.news.load(Relaxed);
         seen.replace(news) != Some(news) && is_over()
     });
-    let next = match end {
-        SpinEnd::Over => {
-            spins.store(direction, spin.hit());
-            return Ok(());
-        }
-        SpinEnd::Late if limit != Duration::ZERO => Some(spin.miss()),
-        SpinEnd::Late | SpinEnd::Unwanted => None,
-    };
-    sock.wait_unlocking(guard, timeo, |_| is_over())?;
-    let slept = || spin.slept(now().saturating_since(start), most);
-    spins.store(direction, next.unwrap_or_else(slept));
-    Ok(())
+    if is_hit {
+        spins.store(direction, spin.hit(now().saturating_since(start)));
+        return Ok(());
+    }
+    connection.calls.count_rare(Rare::SpinInVain);
+    spins.store(direction, spin.miss());
+    sock.wait_unlocking(guard, timeo, |_| is_over())
 }

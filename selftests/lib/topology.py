@@ -39,7 +39,8 @@ ENGINES = {"smc": (IPPROTO_SMC, ""), "sdp": (IPPROTO_SDP, "sdp_"), "dual": (IPPR
 # The engine that new sockets ask for.
 ENGINE = ["smc"]
 # Counters that each engine has.
-OF_EACH = ("active_conns", "tx_bytes", "rx_bytes", "tcp_payload_bytes", "fallback_clnt", "fallback_srv")
+OF_EACH = ("active_conns", "tx_bytes", "rx_bytes", "tcp_payload_bytes", "fallback_clnt", "fallback_srv", "spins",
+           "spins_in_vain")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -156,13 +157,13 @@ def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
     return client, server
 
 
-def pair_by_rdma(seconds=60, family=socket.AF_INET):
+def pair_by_rdma(seconds=60, family=socket.AF_INET, rcvbuf=None):
     """A connection that uses RDMA, where the devices have just come, or come back. A client of SDP may not
     try for 30 s after a failure, and takes a host for silent that does not answer its first question within
-    150 ms."""
+    150 ms. `rcvbuf` is as in `pair`."""
     end = time.monotonic() + (seconds if ENGINE[0] == "sdp" else 0)
     while True:
-        client, server = pair(family)
+        client, server = pair(family, rcvbuf=rcvbuf)
         if mode("a", client)[0] == ENGINE[0] or time.monotonic() > end:
             expect_smc(client, server)
             return client, server

@@ -77,16 +77,6 @@ fn interrupted(timeo: isize) -> Option<Error> {
     pending.then(|| Error::from_errno(unsafe { bindings::rdma_sock_helper_intr_errno(timeo) }))
 }
 
-/// How a spin ends.
-pub(crate) enum SpinEnd {
-    /// What the caller waits for is there.
-    Over,
-    /// The time is over.
-    Late,
-    /// Another task wants the processor, or there is a signal.
-    Unwanted,
-}
-
 impl Socket {
     /// Waits until `cond` is true, at most `timeo` jiffies, of which those used are subtracted.
     ///
@@ -154,30 +144,26 @@ impl Socket {
         })
     }
 
-    /// Looks for `cond` again and again, with the lock released, for `limit` nanoseconds or until
-    /// another task wants the processor. `cond` may sleep. Context: may sleep.
+    /// Looks for `cond` again and again, with the lock released, for `limit` nanoseconds at most. Ends
+    /// earlier if another task wants the processor, or for a signal. Returns whether `cond` became true.
+    /// `cond` may sleep. Context: may sleep.
     pub(crate) fn spin(
         &self,
         guard: &mut SockGuard<'_>,
         limit: u64,
         mut cond: impl FnMut() -> bool,
-    ) -> SpinEnd {
-        if limit == 0 {
-            return SpinEnd::Late;
-        }
+    ) -> bool {
         let end = now_ns().saturating_add(limit);
         guard.unlocked(|| loop {
             if cond() {
-                return SpinEnd::Over;
-            }
-            if now_ns() >= end {
-                return SpinEnd::Late;
+                return true;
             }
             // SAFETY: Always safe to call.
             let is_alone = unsafe { bindings::rdma_sock_helper_is_alone() };
             // SAFETY: This is process context.
-            if !is_alone || unsafe { bindings::rdma_sock_helper_signal_pending() } {
-                return SpinEnd::Unwanted;
+            let is_signalled = unsafe { bindings::rdma_sock_helper_signal_pending() };
+            if !is_alone || is_signalled || now_ns() >= end {
+                return false;
             }
         })
     }

@@ -3,8 +3,9 @@
 //! How long a call that waits for the peer spins before it sleeps.
 //!
 //! A program that sleeps until a device has brought an answer often takes longer to wake than the answer took
-//! to come. So a wait behind a short one spins first, as a virtual processor does that halts. Where a spin is
-//! in vain, the next short waits sleep at once, and the more of them the less often spins succeed.
+//! to come. So a wait behind short ones spins first, as a virtual processor does that halts. A spin helps if
+//! what the call waits for comes sooner than it does to calls that sleep. Where a spin is in vain, the next
+//! short waits sleep at once, and the more of them the less often spins help.
 
 use crate::proto::base::time::Duration;
 
@@ -37,11 +38,15 @@ impl SpinLimit {
     }
 }
 
-/// What a spin in vain adds to the doubt. One that succeeds takes 1 off, so that of three spins two have to.
+/// What a spin in vain adds to the doubt. One that helps takes 1 off, so that of three spins two have to.
 const MISS: u8 = 2;
 
 /// The most doubt.
 const MOST_DOUBT: u8 = 6;
+
+/// Short waits that sleep, so that spins can be compared with them: those at first, and after each
+/// 256 spins that help.
+const SAMPLES: u8 = 4;
 
 /// What the last waits of a connection, in one direction, were like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +55,21 @@ pub(crate) struct Spin {
     doubt: u8,
     /// Short waits to come before a wait spins.
     rests: u8,
+    /// Spins since the last wait that slept.
+    run: u8,
+    /// Mean time of the last short waits that slept, in nanoseconds. 0 before the first.
+    mean: u32,
 }
 
 impl Spin {
-    /// That of a connection that has not waited yet. Its first wait sleeps.
+    /// That of a connection that has not waited yet.
     pub(crate) const fn new() -> Self {
-        Self { doubt: 0, rests: 1 }
+        Self {
+            doubt: 0,
+            rests: SAMPLES,
+            run: 0,
+            mean: 0,
+        }
     }
 
     /// How long a wait spins of the time `most` that an administrator allows.
@@ -66,41 +80,65 @@ impl Spin {
         }
     }
 
-    /// After a wait that was over while it spun.
-    pub(crate) fn hit(self) -> Self {
+    /// After a wait of `time` that was over while it spun. The spin helps if waits that sleep take longer, by an
+    /// eighth at least.
+    pub(crate) fn hit(self, time: Duration) -> Self {
+        let least = u64::from(self.mean - self.mean / 8);
+        if time.as_nanos() > least {
+            return self.miss();
+        }
+        let run = self.run.checked_add(1);
         Self {
             doubt: self.doubt.saturating_sub(1),
-            rests: 0,
+            rests: run.map_or(SAMPLES, |_| 0),
+            run: run.unwrap_or(0),
+            ..self
         }
     }
 
-    /// After a spin for all of its time, behind which the call sleeps.
+    /// After a spin that time, a signal or another task ended, behind which the call sleeps.
     pub(crate) fn miss(self) -> Self {
         let doubt = self.doubt.saturating_add(MISS).min(MOST_DOUBT);
         Self {
             doubt,
             rests: 1u8.checked_shl(doubt.into()).unwrap_or(u8::MAX),
+            run: 0,
+            ..self
         }
     }
 
     /// After a wait of `time` that slept at once, with the time to wake.
     pub(crate) fn slept(self, time: Duration, most: Duration) -> Self {
-        let short = u8::from(time <= most);
+        if time > most {
+            return self;
+        }
+        let nanos = u32::try_from(time.as_nanos()).unwrap_or(u32::MAX);
+        let mean = match self.mean {
+            0 => nanos,
+            mean => (mean - mean / 4).saturating_add(nanos / 4),
+        };
         Self {
-            rests: self.rests.saturating_sub(short),
+            rests: self.rests.saturating_sub(1),
+            mean,
             ..self
         }
     }
 
     /// One that [`Self::code`] made.
-    pub(crate) const fn of_code(code: i32) -> Self {
-        let [_, _, doubt, rests] = code.to_be_bytes();
-        Self { doubt, rests }
+    pub(crate) const fn of_code(code: i64) -> Self {
+        let [_, doubt, rests, run, mean @ ..] = code.to_be_bytes();
+        Self {
+            doubt,
+            rests,
+            run,
+            mean: u32::from_be_bytes(mean),
+        }
     }
 
     /// All of it in a number.
-    pub(crate) const fn code(self) -> i32 {
-        i32::from_be_bytes([0, 0, self.doubt, self.rests])
+    pub(crate) const fn code(self) -> i64 {
+        let [a, b, c, d] = self.mean.to_be_bytes();
+        i64::from_be_bytes([0, self.doubt, self.rests, self.run, a, b, c, d])
     }
 }
 
@@ -109,22 +147,32 @@ mod tests {
     use super::*;
 
     const MOST: Duration = Duration::from_micros(50);
-    const SHORT: Duration = Duration::from_micros(50);
     const LONG: Duration = Duration::from_micros(51);
+    /// Of waits that sleep, and of spins that are shorter by an eighth, and by less.
+    const SHORT: Duration = Duration::from_micros(40);
+    const SOON: Duration = Duration::from_micros(35);
+    const NOT_SOON: Duration = Duration::from_micros(36);
 
     fn spins(spin: Spin) -> bool {
         spin.limit(MOST) == MOST
     }
 
-    /// The number of short waits until one spins.
-    fn rests(mut spin: Spin) -> u32 {
+    /// The number of waits of `time` until one spins.
+    fn rests(spin: &mut Spin, time: Duration) -> u32 {
         let mut count = 0;
-        while !spins(spin) {
+        while !spins(*spin) {
             assert_eq!(spin.limit(MOST), Duration::ZERO);
-            spin = spin.slept(SHORT, MOST);
+            *spin = spin.slept(time, MOST);
             count += 1;
         }
         count
+    }
+
+    /// That of a connection whose next wait spins, behind waits of [`SHORT`].
+    fn settled() -> Spin {
+        let mut spin = Spin::new();
+        rests(&mut spin, SHORT);
+        spin
     }
 
     #[test]
@@ -146,61 +194,75 @@ mod tests {
     }
 
     #[test]
-    fn first_wait_sleeps() {
-        assert!(!spins(Spin::new()));
+    fn first_waits_sleep() {
+        assert_eq!(rests(&mut Spin::new(), SHORT), u32::from(SAMPLES));
     }
 
     #[test]
-    fn wait_behind_short_one_spins() {
-        assert!(spins(Spin::new().slept(SHORT, MOST)));
+    fn long_wait_changes_nothing() {
+        assert_eq!(Spin::new().slept(LONG, MOST), Spin::new());
     }
 
     #[test]
-    fn wait_behind_long_one_sleeps() {
-        assert!(!spins(Spin::new().slept(LONG, MOST)));
+    fn wait_where_no_time_is_allowed_changes_nothing() {
+        assert_eq!(Spin::new().slept(SHORT, Duration::ZERO), Spin::new());
+        assert_eq!(settled().limit(Duration::ZERO), Duration::ZERO);
     }
 
     #[test]
-    fn long_wait_of_one_that_spins_changes_nothing() {
-        // Another task wanted the processor, so the wait did not spin for all of its time.
-        let spin = Spin::new().hit();
-        assert_eq!(spin.slept(LONG, MOST), spin);
+    fn run_of_spins_ends_with_waits_that_sleep() {
+        let mut spin = settled();
+        for _ in 0..10 {
+            for _ in 0..256 {
+                assert!(spins(spin));
+                spin = spin.hit(SOON);
+            }
+            assert_eq!(rests(&mut spin, SHORT), u32::from(SAMPLES));
+        }
     }
 
     #[test]
     fn spins_in_vain_make_more_and_more_waits_sleep() {
-        let mut spin = Spin::new();
-        for expected in [4, 16, 64, 64] {
-            spin = spin.miss();
-            assert_eq!(rests(spin), expected);
+        for in_vain in [Spin::miss, |spin: Spin| spin.hit(NOT_SOON)] {
+            let mut spin = settled();
+            for expected in [4, 16, 64, 64] {
+                spin = in_vain(spin);
+                assert_eq!(rests(&mut spin, SHORT), expected);
+            }
         }
     }
 
     #[test]
-    fn spins_that_succeed_two_of_three_times_go_on() {
-        let mut spin = Spin::new();
+    fn spins_that_help_two_of_three_times_go_on() {
+        let mut spin = settled();
         for _ in 0..100 {
-            spin = spin.miss().hit().hit();
+            spin = spin.miss().hit(SOON).hit(SOON);
         }
         assert_eq!(spin.doubt, 0);
         for _ in 0..100 {
-            spin = spin.miss().hit();
+            spin = spin.miss().hit(SOON);
         }
-        assert!(rests(spin.miss()) > 30);
+        assert!(rests(&mut spin.miss(), SHORT) > 30);
     }
 
     #[test]
-    fn no_time_allowed_never_spins() {
-        let spin = Spin::new().hit();
-        assert_eq!(spin.limit(Duration::ZERO), Duration::ZERO);
+    fn spin_is_compared_with_the_last_waits_that_slept() {
+        // An exchange that takes a tenth of the time.
+        let fast = |time: Duration| Duration::from_nanos(time.as_nanos() / 10);
+        let mut spin = settled().hit(fast(NOT_SOON)).miss();
+        for _ in 0..40 {
+            spin = spin.slept(fast(SHORT), MOST);
+        }
+        assert_eq!(spin.hit(fast(NOT_SOON)).rests, spin.miss().rests);
+        assert_eq!(spin.hit(fast(SOON)).rests, 0);
     }
 
     #[test]
     fn code_round_trip_is_equal() {
-        let mut spin = Spin::new();
+        let mut spin = settled();
         for _ in 0..9 {
             assert_eq!(Spin::of_code(spin.code()), spin);
-            spin = spin.miss();
+            spin = spin.hit(SOON).miss().slept(SHORT, MOST).hit(SOON);
         }
     }
 }

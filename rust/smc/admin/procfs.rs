@@ -36,6 +36,7 @@ use crate::{
         },
     },
     sock::{
+        calls::Rare,
         print::{
             print_ip6,
             print_joined,
@@ -122,6 +123,8 @@ impl SeqShow for Stat {
             .filter(|group| group.phase() == GroupPhase::Forming);
         seq_print!(m, "forming_groups {}\n", forming.count());
         seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
+        seq_print!(m, "spins {}\n", totals.calls.rare(Rare::Spin));
+        seq_print!(m, "spins_in_vain {}\n", totals.calls.rare(Rare::SpinInVain));
         print_causes(m, &totals, &group_totals);
         let mut result = Ok(());
         engine.directory.for_each(net, |name, stats| {
@@ -151,6 +154,12 @@ fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
     seq_print!(m, "{name}_tx_messages {}\n", traffic.tx_messages);
     seq_print!(m, "{name}_rx_messages {}\n", traffic.rx_messages);
     seq_print!(m, "{name}_tcp_payload_bytes {}\n", totals.tcp_bytes);
+    seq_print!(m, "{name}_spins {}\n", totals.calls.rare(Rare::Spin));
+    seq_print!(
+        m,
+        "{name}_spins_in_vain {}\n",
+        totals.calls.rare(Rare::SpinInVain)
+    );
     for (code, count) in totals.codes() {
         seq_print!(m, "{name}_fallback_reason_{code:08x} {count}\n");
     }
