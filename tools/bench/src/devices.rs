@@ -18,6 +18,9 @@ use serde::{
     Serialize, //
 };
 
+/// The name of the bound in [`Beside::packets`].
+pub const PACKETS: &str = "tcp-packets";
+
 /// A figure of both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
@@ -38,6 +41,10 @@ pub struct Beside {
     /// What is wanted of the ratio; none of processor times and tails.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<f64>,
+    /// The ratio of packets that pass the network as fast as those of TCP, which needs no device, if that and
+    /// [`Self::ratio`] miss the bound.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packets: Option<f64>,
 }
 
 impl Beside {
@@ -61,6 +68,14 @@ fn bound(topology: Topology, mtu: u32, workload: Workload, transport: &str) -> f
         }
         _ => 1.0,
     }
+}
+
+/// Octets of a packet of RoCE to those of a segment of TCP, on network cards of an MTU.
+fn octets_to_segment(mtu: u32) -> f64 {
+    // Without the headers of IPv4 and TCP, and its timestamps.
+    let segment = mtu.saturating_sub(52).max(1);
+    let packet = if mtu <= SMALL_MTU { 1024 } else { 4096 };
+    f64::from(packet) / f64::from(segment)
 }
 
 /// What is compared with what.
@@ -103,15 +118,22 @@ fn compare(rows: &[Row], own: Topology, other: Topology, targets: bool) -> Vec<B
             let Some(on_other) = on_other.filter(|figure| figure.median > 0.0) else {
                 continue;
             };
+            let ratio = on_own.median / on_other.median;
+            let bound = workload.map(|workload| bound(own, mtu, workload, transport));
+            let misses = |ratio| bound.is_some_and(|bound| !met(ratio, bound, row.lower_is_better));
+            let tcp = beside.figures.get(Transport::Tcp.name());
+            let tcp = tcp.filter(|_| bound.is_some_and(|bound| bound > 1.0));
+            let packets = tcp.map(|tcp| tcp.median * octets_to_segment(mtu) / on_other.median);
             found.push(Beside {
                 name: row.name.clone(),
                 transport: transport.clone(),
                 unit: row.unit.clone(),
                 other: on_other.median,
                 own: on_own.median,
-                ratio: on_own.median / on_other.median,
+                ratio,
                 lower_is_better: row.lower_is_better,
-                bound: workload.map(|workload| bound(own, mtu, workload, transport)),
+                bound,
+                packets: packets.filter(|packets| misses(ratio) && misses(*packets)),
             });
         }
     }
@@ -177,6 +199,25 @@ mod tests {
         ];
         let met: Vec<_> = of_devices(&rows).iter().map(Beside::is_met).collect();
         assert_eq!(met, [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn target_beyond_the_packets_of_tcp_has_their_ratio() {
+        let packets = |own, tcp| {
+            let rows = [
+                row(
+                    "wire/1500/bulk:65536",
+                    false,
+                    &[("raw", 100.0), ("tcp", tcp)],
+                ),
+                row("wire-soft/1500/bulk:65536", false, &[("raw", own)]),
+            ];
+            of_devices(&rows)[0].packets
+        };
+        // A segment has 1448 octets, a packet 1024.
+        assert_eq!(packets(200.0, 144.8), Some(1.024));
+        assert_eq!(packets(200.0, 362.0), None);
+        assert_eq!(packets(250.0, 144.8), None);
     }
 
     #[test]

@@ -4,7 +4,10 @@
 
 use crate::{
     counters::Transport,
-    devices::Beside,
+    devices::{
+        Beside,
+        PACKETS, //
+    },
     report::read,
     table::{
         grid,
@@ -84,7 +87,11 @@ fn of_device(beside: &Beside) -> Option<(Name, Finding)> {
         wanted: format!("≥{bound}"),
         ratio: beside.ratio,
         met: beside.is_met()?,
-        limits: BTreeMap::new(),
+        limits: beside
+            .packets
+            .map(|ratio| (PACKETS.into(), ratio))
+            .into_iter()
+            .collect(),
     };
     Some((name, finding))
 }
@@ -205,6 +212,7 @@ mod tests {
             ratio: 4.5,
             lower_is_better: false,
             bound: Some(bound),
+            packets: (bound > 4.5).then_some(4.25),
         };
         Results {
             rows: vec![row],
@@ -241,7 +249,7 @@ mod tests {
                 "4.50",
                 "4.50",
                 "0 of 3",
-                "-"
+                "tcp-packets 4.25 4.25 4.25"
             ]
         );
         assert_eq!(

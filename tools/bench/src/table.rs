@@ -8,7 +8,8 @@ use crate::{
     counters::Transport,
     devices::{
         self,
-        Beside, //
+        Beside,
+        PACKETS, //
     },
     drive::Sample,
     stats::{
@@ -518,7 +519,10 @@ fn beside_cells(beside: &Beside) -> Vec<String> {
     let sign = if beside.lower_is_better { "≤" } else { "≥" };
     let target = beside.bound.zip(beside.is_met()).map(|(bound, met)| {
         let word = if met { "met" } else { "missed" };
-        format!("{sign}{bound} {word}")
+        let packets = beside
+            .packets
+            .map(|ratio| format!(" ({PACKETS} {ratio:.2})"));
+        format!("{sign}{bound} {word}{}", packets.unwrap_or_default())
     });
     vec![
         beside.name.clone(),
