@@ -17,9 +17,7 @@ use serde::{
     Deserialize,
     Serialize, //
 };
-
-/// The name of the bound in [`Beside::packets`].
-pub const PACKETS: &str = "tcp-packets";
+use std::collections::BTreeMap;
 
 /// A figure of both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,10 +39,9 @@ pub struct Beside {
     /// What is wanted of the ratio; none of processor times and tails.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<f64>,
-    /// The ratio of packets that pass the network as fast as those of TCP, which needs no device, if that and
-    /// [`Self::ratio`] miss the bound.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub packets: Option<f64>,
+    /// Where the ratio misses the bound: the ratios of what misses it as well.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub limits: BTreeMap<String, f64>,
 }
 
 impl Beside {
@@ -120,10 +117,13 @@ fn compare(rows: &[Row], own: Topology, other: Topology, targets: bool) -> Vec<B
             };
             let ratio = on_own.median / on_other.median;
             let bound = workload.map(|workload| bound(own, mtu, workload, transport));
-            let misses = |ratio| bound.is_some_and(|bound| !met(ratio, bound, row.lower_is_better));
+            let misses = |ratio| {
+                bound.is_some_and(|bound| bound > 1.0 && !met(ratio, bound, row.lower_is_better))
+            };
+            // Packets that pass the network as fast as those of TCP, which needs no device.
             let tcp = beside.figures.get(Transport::Tcp.name());
-            let tcp = tcp.filter(|_| bound.is_some_and(|bound| bound > 1.0));
             let packets = tcp.map(|tcp| tcp.median * octets_to_segment(mtu) / on_other.median);
+            let packets = packets.filter(|packets| misses(ratio) && misses(*packets));
             found.push(Beside {
                 name: row.name.clone(),
                 transport: transport.clone(),
@@ -133,7 +133,10 @@ fn compare(rows: &[Row], own: Topology, other: Topology, targets: bool) -> Vec<B
                 ratio,
                 lower_is_better: row.lower_is_better,
                 bound,
-                packets: packets.filter(|packets| misses(ratio) && misses(*packets)),
+                limits: packets
+                    .map(|packets| ("tcp-packets".into(), packets))
+                    .into_iter()
+                    .collect(),
             });
         }
     }
@@ -144,7 +147,6 @@ fn compare(rows: &[Row], own: Topology, other: Topology, targets: bool) -> Vec<B
 mod tests {
     use super::*;
     use crate::stats::Summary;
-    use std::collections::BTreeMap;
 
     fn row(name: &str, lower_is_better: bool, figures: &[(&str, f64)]) -> Row {
         let figures = figures.iter().map(|(transport, value)| {
@@ -212,7 +214,7 @@ mod tests {
                 ),
                 row("wire-soft/1500/bulk:65536", false, &[("raw", own)]),
             ];
-            of_devices(&rows)[0].packets
+            of_devices(&rows)[0].limits.get("tcp-packets").copied()
         };
         // A segment has 1448 octets, a packet 1024.
         assert_eq!(packets(200.0, 144.8), Some(1.024));

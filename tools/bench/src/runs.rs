@@ -4,10 +4,7 @@
 
 use crate::{
     counters::Transport,
-    devices::{
-        Beside,
-        PACKETS, //
-    },
+    devices::Beside,
     report::read,
     table::{
         grid,
@@ -87,11 +84,7 @@ fn of_device(beside: &Beside) -> Option<(Name, Finding)> {
         wanted: format!("≥{bound}"),
         ratio: beside.ratio,
         met: beside.is_met()?,
-        limits: beside
-            .packets
-            .map(|ratio| (PACKETS.into(), ratio))
-            .into_iter()
-            .collect(),
+        limits: beside.limits.clone(),
     };
     Some((name, finding))
 }
@@ -212,7 +205,10 @@ mod tests {
             ratio: 4.5,
             lower_is_better: false,
             bound: Some(bound),
-            packets: (bound > 4.5).then_some(4.25),
+            limits: match transport {
+                "raw" => [("tcp-packets".into(), 4.25)].into(),
+                _ => BTreeMap::new(),
+            },
         };
         Results {
             rows: vec![row],

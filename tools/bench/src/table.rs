@@ -8,8 +8,7 @@ use crate::{
     counters::Transport,
     devices::{
         self,
-        Beside,
-        PACKETS, //
+        Beside, //
     },
     drive::Sample,
     stats::{
@@ -519,10 +518,9 @@ fn beside_cells(beside: &Beside) -> Vec<String> {
     let sign = if beside.lower_is_better { "≤" } else { "≥" };
     let target = beside.bound.zip(beside.is_met()).map(|(bound, met)| {
         let word = if met { "met" } else { "missed" };
-        let packets = beside
-            .packets
-            .map(|ratio| format!(" ({PACKETS} {ratio:.2})"));
-        format!("{sign}{bound} {word}{}", packets.unwrap_or_default())
+        let limits = beside.limits.iter();
+        let limits = limits.map(|(limit, ratio)| format!(" ({limit} {ratio:.2})"));
+        format!("{sign}{bound} {word}{}", limits.collect::<String>())
     });
     vec![
         beside.name.clone(),
