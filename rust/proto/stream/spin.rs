@@ -55,7 +55,7 @@ pub(crate) struct Spin {
     doubt: u8,
     /// Short waits to come before a wait spins.
     rests: u8,
-    /// Spins since the last wait that slept.
+    /// Spins that helped, one behind the other.
     run: u8,
     /// Mean time of the last short waits that slept, in nanoseconds. 0 before the first.
     mean: u32,
@@ -83,15 +83,15 @@ impl Spin {
     /// After a wait of `time` that was over while it spun. The spin helps if waits that sleep take longer, by an
     /// eighth at least.
     pub(crate) fn hit(self, time: Duration) -> Self {
-        let least = u64::from(self.mean - self.mean / 8);
-        if time.as_nanos() > least {
+        let longest = u64::from(self.mean - self.mean / 8);
+        if time.as_nanos() > longest {
             return self.miss();
         }
-        let run = self.run.checked_add(1);
+        let run = self.run.wrapping_add(1);
         Self {
             doubt: self.doubt.saturating_sub(1),
-            rests: run.map_or(SAMPLES, |_| 0),
-            run: run.unwrap_or(0),
+            rests: if run == 0 { SAMPLES } else { 0 },
+            run,
             ..self
         }
     }
@@ -157,12 +157,12 @@ mod tests {
         spin.limit(MOST) == MOST
     }
 
-    /// The number of waits of `time` until one spins.
-    fn rests(spin: &mut Spin, time: Duration) -> u32 {
+    /// The number of waits of [`SHORT`] until one spins.
+    fn rests(spin: &mut Spin) -> u32 {
         let mut count = 0;
         while !spins(*spin) {
             assert_eq!(spin.limit(MOST), Duration::ZERO);
-            *spin = spin.slept(time, MOST);
+            *spin = spin.slept(SHORT, MOST);
             count += 1;
         }
         count
@@ -171,7 +171,7 @@ mod tests {
     /// That of a connection whose next wait spins, behind waits of [`SHORT`].
     fn settled() -> Spin {
         let mut spin = Spin::new();
-        rests(&mut spin, SHORT);
+        rests(&mut spin);
         spin
     }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn first_waits_sleep() {
-        assert_eq!(rests(&mut Spin::new(), SHORT), u32::from(SAMPLES));
+        assert_eq!(rests(&mut Spin::new()), u32::from(SAMPLES));
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
                 assert!(spins(spin));
                 spin = spin.hit(SOON);
             }
-            assert_eq!(rests(&mut spin, SHORT), u32::from(SAMPLES));
+            assert_eq!(rests(&mut spin), u32::from(SAMPLES));
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
             let mut spin = settled();
             for expected in [4, 16, 64, 64] {
                 spin = in_vain(spin);
-                assert_eq!(rests(&mut spin, SHORT), expected);
+                assert_eq!(rests(&mut spin), expected);
             }
         }
     }
@@ -242,7 +242,7 @@ mod tests {
         for _ in 0..100 {
             spin = spin.miss().hit(SOON);
         }
-        assert!(rests(&mut spin.miss(), SHORT) > 30);
+        assert!(rests(&mut spin.miss()) > 30);
     }
 
     #[test]
