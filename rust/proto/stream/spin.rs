@@ -83,7 +83,7 @@ impl Spin {
     /// After a wait of `time` that was over while it spun. The spin helps if waits that sleep take longer, by an
     /// eighth at least.
     pub(crate) fn hit(self, time: Duration) -> Self {
-        let longest = u64::from(self.mean - self.mean / 8);
+        let longest = u64::from(self.mean.saturating_sub(self.mean / 8));
         if time.as_nanos() > longest {
             return self.miss();
         }
@@ -115,7 +115,7 @@ impl Spin {
         let nanos = u32::try_from(time.as_nanos()).unwrap_or(u32::MAX);
         let mean = match self.mean {
             0 => nanos,
-            mean => (mean - mean / 4).saturating_add(nanos / 4),
+            mean => mean.saturating_sub(mean / 4).saturating_add(nanos / 4),
         };
         Self {
             rests: self.rests.saturating_sub(1),
