@@ -131,10 +131,23 @@ def size(n):
     return ""
 
 
+def rate(r):
+    """Octets of payload per second, over the whole run of the program, with its start and its end."""
+    return r["payload_bytes"] / r["seconds"]
+
+
+def compare(rows):
+    """Sets how the rate of each row by RDMA compares with the same program's over TCP."""
+    tcp = {(r["program"], r["protocol"]): r for r in rows if r["part"] == "fallback"}
+    for r in rows:
+        other = tcp.get((r["program"], r["protocol"]))
+        r["rate_of_tcp"] = round(rate(r) / rate(other), 2) if r["part"] == "rdma" and other else None
+
+
 def table(rows):
     """The rows as text in columns."""
     heads = ("program", "asked for", "peer", "by", "connections", "payload", "by RDMA",
-             "RoCE on wire", "TCP on wire", "seconds", "data checked")
+             "RoCE on wire", "TCP on wire", "seconds", "MiB/s", "to TCP's", "data checked")
     lines = [heads]
     for r in rows:
         title = TITLES[r["protocol"]]
@@ -143,7 +156,9 @@ def table(rows):
             title if r["rdma_connections"] else "TCP",
             str(r["rdma_connections"] or r["fallback_connections"]), size(r["payload_bytes"]),
             size(r["rdma_bytes"]), size(r["wire_roce_bytes"]), size(r["wire_tcp_bytes"]),
-            f"{r['seconds']:.1f}", r["checked_by"] if r["data_ok"] else "DIFFERENT"))
+            f"{r['seconds']:.2f}", f"{rate(r) / (1 << 20):.1f}",
+            "-" if r["rate_of_tcp"] is None else f"{r['rate_of_tcp']:.2f}",
+            r["checked_by"] if r["data_ok"] else "DIFFERENT"))
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip()
                      for line in lines)
@@ -177,6 +192,7 @@ def main():
             faults += [f"{part}: {TITLES[r['protocol']]}: {r['program']}: {fault}"
                        for fault in r["faults"]]
             rows.append(r)
+    compare(rows)
     print(f"\n{table(rows)}\n")
     for fault in faults:
         print(f"demo: {fault}")
