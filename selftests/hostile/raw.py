@@ -62,6 +62,8 @@ class Host(threading.Thread):
         self.datagrams = {}
         self.next_port, self.next_qpn = 20000, 0x100
         self.packet_id, self.fault, self.ended = 0, None, False
+        # How often the host found no frame.
+        self.lulls = 0
         # As on a cable, the host gets each packet by itself.
         topology.command("ip", "-n", "rs-b", "link", "set", "dev", "vb", "gso_max_segs", "1")
         link, = json.loads(topology.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
@@ -93,14 +95,13 @@ class Host(threading.Thread):
         """Reads frames until the host ends."""
         try:
             while not self.ended:
-                ready = select.select([self.raw], [], [], 0.01)[0]
+                select.select([self.raw], [], [], 0.01)
                 with self.lock:
                     for _ in range(64):
-                        if not ready:
-                            break
                         try:
                             frame = self.raw.recv(65536, socket.MSG_DONTWAIT)
                         except BlockingIOError:
+                            self.lulls += 1
                             break
                         self.take(frame)
                     now = time.monotonic()
@@ -129,6 +130,13 @@ class Host(threading.Thread):
                     raise AssertionError("%s: not in %d s" % (what, seconds))
                 self.changed.wait(left)
             return value
+
+    def catch_up(self):
+        """Waits until the host has answered all that it was sent before. The kernel gives up a host that
+        takes longer than it waits for answers."""
+        with self.lock:
+            before = self.lulls
+        self.wait(lambda: self.lulls > before, "a host without a backlog")
 
     def take(self, frame):
         """Handles a frame to this host."""

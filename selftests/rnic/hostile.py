@@ -496,6 +496,8 @@ def flood(it):
         ahead = source.choice((1, 7, 300, 1 << 16, 1 << 22, (1 << 23) - 1)) * source.choice((1, -1))
         base = it.qp.expected if opcode in ANSWERS else it.qp.psn
         it.send(it.transport(opcode, bytes(EXTENSIONS[opcode] + 4 * source.randrange(8)), base + ahead))
+        if number % 50 == 49:
+            it.host.catch_up()
         if number % 500 == 499:
             it.fixture.background.expect_progress()
     equal(it.qp.refused, None, "NAK")
