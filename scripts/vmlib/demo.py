@@ -17,6 +17,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "demo"
 COMMAND = "python3 /src/scripts/guest/demo.py"
 TIMEOUT_SECONDS = 1800
+# The seconds that a run of a program is measured in.
+CLOCK_STEP = 0.01
 # All that a connection may put on TCP before it goes to RDMA: with SMC-R its Proposal, Accept and
 # Confirm; SDP does not use TCP.
 HANDSHAKE_BYTES = {"smc": 256, "sdp": 0}
@@ -132,16 +134,17 @@ def size(n):
 
 
 def rate(r):
-    """Octets of payload per second, over the whole run of the program, with its start and its end."""
-    return r["payload_bytes"] / r["seconds"]
+    """Octets of payload per second, over the whole run of the program, with its start and its end. One
+    that fails may end within a step of the clock, without payload."""
+    return r["payload_bytes"] / max(r["seconds"], CLOCK_STEP)
 
 
 def compare(rows):
-    """Sets how the rate of each row by RDMA compares with the same program's over TCP."""
-    tcp = {(r["program"], r["protocol"]): r for r in rows if r["part"] == "fallback"}
+    """Sets how the rate of each row by RDMA compares with the same program's over TCP, if that has one."""
+    tcp = {(r["program"], r["protocol"]): rate(r) for r in rows if r["part"] == "fallback"}
     for r in rows:
-        other = tcp.get((r["program"], r["protocol"]))
-        r["rate_of_tcp"] = round(rate(r) / rate(other), 2) if r["part"] == "rdma" and other else None
+        other = tcp.get((r["program"], r["protocol"])) if r["part"] == "rdma" else None
+        r["rate_of_tcp"] = round(rate(r) / other, 2) if other else None
 
 
 def table(rows):

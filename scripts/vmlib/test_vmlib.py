@@ -8,6 +8,7 @@ import pathlib
 import tempfile
 import unittest
 
+import demo
 import kernel_log
 import ktap
 import layers
@@ -323,6 +324,33 @@ class Matrix(unittest.TestCase):
         self.assertEqual(matrix.replaced(new, "| x |\n"), new)
         with self.assertRaises(ValueError):
             matrix.replaced("nothing here\n", "| x |\n")
+
+
+class Demo(unittest.TestCase):
+    """The rates of the demonstration's programs."""
+
+    @staticmethod
+    def compared(seconds, payload):
+        """The ratio of a program that takes a second by RDMA for 64 octets, and these over TCP."""
+        rows = [{"program": "curl", "protocol": "smc", "part": part, "seconds": took, "payload_bytes": octets}
+                for part, took, octets in (("rdma", 1.0, 64), ("fallback", seconds, payload))]
+        demo.compare(rows)
+        return [row["rate_of_tcp"] for row in rows]
+
+    def test_row_by_rdma_has_the_ratio_to_tcp(self):
+        """A program that takes half the time over TCP."""
+        self.assertEqual(self.compared(0.5, 64), [0.5, None])
+
+    def test_program_that_failed_over_tcp_has_no_ratio(self):
+        """It carried nothing, and may have ended at once."""
+        self.assertEqual(self.compared(3.0, 0), [None, None])
+        self.assertEqual(self.compared(0.0, 0), [None, None])
+
+    def test_row_without_its_twin_has_no_ratio(self):
+        """The guests of the second part may fail."""
+        rows = [{"program": "curl", "protocol": "smc", "part": "rdma", "seconds": 1.0, "payload_bytes": 64}]
+        demo.compare(rows)
+        self.assertIsNone(rows[0]["rate_of_tcp"])
 
 
 class Soak(unittest.TestCase):
