@@ -76,7 +76,7 @@ module! {
         },
         plain: u8 {
             default: 0,
-            description: "For measurements, a sum of what is off: 1 runs in softirq, 2 common acknowledgments, 4 common completions, 8 own checksums",
+            description: "For measurements, a sum of what is off: 1 runs in softirq, 2 common acknowledgments, 4 common completions, 8 own checksums, 16 joined arrivals",
         },
     },
 }

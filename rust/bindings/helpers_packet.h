@@ -64,10 +64,17 @@ void rdma_sock_helper_packets_free(struct sk_buff *first);
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb);
 struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb);
 
+int rdma_sock_helper_packet_gro_octet(const struct sk_buff *skb);
+struct sk_buff *rdma_sock_helper_packet_join(const struct sock *sk, struct list_head *head,
+					     struct sk_buff *skb, bool goes_on);
+
 typedef int (*rdma_sock_encap_rcv)(struct sock *sk, struct sk_buff *skb);
+typedef struct sk_buff *(*rdma_sock_gro_rcv)(struct sock *sk, struct list_head *head,
+					     struct sk_buff *skb);
 
 struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
-					    rdma_sock_encap_rcv receive);
+					    rdma_sock_encap_rcv receive,
+					    rdma_sock_gro_rcv join);
 void rdma_sock_helper_udp_port_close(struct sock *sk);
 
 struct rdma_sock_run_hook;

@@ -13,9 +13,13 @@
 #include <net/udp_tunnel.h>
 #include <net/xfrm.h>
 
-/* A UDP socket that gives all packets to a function, in softirq. */
+/*
+ * A UDP socket that gives all packets to a function, in softirq. Packets that a driver brings one
+ * after another come to `join` before, if that is given.
+ */
 struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
-					    rdma_sock_encap_rcv receive)
+					    rdma_sock_encap_rcv receive,
+					    rdma_sock_gro_rcv join)
 {
 	struct udp_port_cfg port_cfg = {
 		.family = v6 ? AF_INET6 : AF_INET,
@@ -25,6 +29,7 @@ struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
 	struct udp_tunnel_sock_cfg tunnel_cfg = {
 		.encap_type = 1,
 		.encap_rcv = receive,
+		.gro_receive = join,
 	};
 	struct socket *sock;
 	int err;

@@ -7,6 +7,7 @@ use super::parameters::{
     flag,
     Settings, //
 };
+use crate::kapi::net::packet_port::Arrival;
 use kernel::prelude::*;
 
 /// Queue pairs run in tasks of the kernel.
@@ -17,6 +18,8 @@ const SINGLE_ACKS: u8 = 2;
 const SINGLE_COMPLETIONS: u8 = 4;
 /// The kernel computes the checksums of packets, be it slow.
 const KERNEL_CHECKSUMS: u8 = 8;
+/// Packets that a driver brings one after another pass the network so.
+const NOT_JOINED: u8 = 16;
 
 /// Which of the fast paths are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,9 @@ pub(super) struct FastPaths {
     pub(super) batch: bool,
     /// Checksums by the module where the kernel has no instructions for them (RNIC-DATA-05).
     pub(super) own_checksum: bool,
+    /// Packets that a driver brings one after another pass the network together, if the hook takes them so
+    /// (RNIC-RX-01).
+    pub(super) join: bool,
 }
 
 impl FastPaths {
@@ -45,6 +51,7 @@ impl FastPaths {
         coalesce: true,
         batch: true,
         own_checksum: true,
+        join: true,
     };
 
     /// Those that the parameters of the module leave on.
@@ -54,7 +61,9 @@ impl FastPaths {
     /// `EINVAL` for numbers that a parameter does not have.
     pub(super) fn new(settings: &Settings) -> Result<Self> {
         let plain = settings.plain;
-        if plain & !(IN_TASKS | SINGLE_ACKS | SINGLE_COMPLETIONS | KERNEL_CHECKSUMS) != 0 {
+        if plain & !(IN_TASKS | SINGLE_ACKS | SINGLE_COMPLETIONS | KERNEL_CHECKSUMS | NOT_JOINED)
+            != 0
+        {
             return Err(EINVAL);
         }
         Ok(Self {
@@ -64,7 +73,17 @@ impl FastPaths {
             coalesce: plain & SINGLE_ACKS == 0,
             batch: plain & SINGLE_COMPLETIONS == 0,
             own_checksum: plain & KERNEL_CHECKSUMS == 0,
+            join: plain & NOT_JOINED == 0,
         })
+    }
+
+    /// How packets arrive that belong together.
+    pub(super) const fn arrival(&self) -> Arrival {
+        match (self.hook, self.join) {
+            (false, _) => Arrival::Single,
+            (true, false) => Arrival::Together,
+            (true, true) => Arrival::Joined,
+        }
     }
 }
 
@@ -97,6 +116,7 @@ mod tests {
                 paths.coalesce,
                 paths.batch,
                 paths.own_checksum,
+                paths.join,
             ]
             .map(|on| !on)
         };
@@ -108,9 +128,10 @@ mod tests {
             with(|settings| settings.plain = 2)?,
             with(|settings| settings.plain = 4)?,
             with(|settings| settings.plain = 8)?,
+            with(|settings| settings.plain = 16)?,
         ];
         for (index, &paths) in changed.iter().enumerate() {
-            let mut expected = [false; 6];
+            let mut expected = [false; 7];
             if let Some(place) = expected.get_mut(index) {
                 *place = true;
             }
@@ -120,11 +141,25 @@ mod tests {
     }
 
     #[test]
+    fn packets_join_only_for_the_hook() -> Result {
+        assert_eq!(with(|_| ())?.arrival(), Arrival::Joined);
+        assert_eq!(
+            with(|settings| settings.plain = 16)?.arrival(),
+            Arrival::Together
+        );
+        assert_eq!(
+            with(|settings| settings.hook = 0)?.arrival(),
+            Arrival::Single
+        );
+        Ok(())
+    }
+
+    #[test]
     fn number_that_a_parameter_does_not_have_is_refused() {
         for refused in [
             with(|settings| settings.together = 255),
             with(|settings| settings.hook = 2),
-            with(|settings| settings.plain = 16),
+            with(|settings| settings.plain = 32),
         ] {
             assert!(refused.err() == Some(EINVAL));
         }

@@ -26,6 +26,7 @@ use crate::{
                 RxRun, //
             },
             packet_port::{
+                Arrival,
                 PacketOps,
                 UdpPort, //
             },
@@ -36,7 +37,8 @@ use crate::{
             RoceRoute,
             UDP_PORT, //
         },
-        header::Bth, //
+        header::Bth,
+        opcode::Opcode, //
     },
 };
 use core::mem::take;
@@ -58,6 +60,10 @@ pub(super) struct RocePackets;
 impl PacketOps for RocePackets {
     const PORT: u16 = UDP_PORT;
     const ETHERTYPE: u16 = ETHERTYPE;
+
+    fn goes_on(octet: u8) -> bool {
+        Opcode::from_code(octet).is_some_and(|opcode| !opcode.position().ends())
+    }
 
     fn receive(run: RxRun, header: NetHeader) {
         let Some(runtime) = RUNTIME.get() else {
@@ -152,23 +158,23 @@ struct OpenPorts {
 /// The ports of all namespaces with a device.
 #[pin_data]
 pub(super) struct PortTable {
-    /// Whether packets that arrive together are taken before UDP separates them (RNIC-RX-01).
-    hook: bool,
+    /// How packets arrive that belong together.
+    arrival: Arrival,
     /// Taken below the RTNL.
     #[pin]
     open: Mutex<KVec<OpenPorts>>,
 }
 
 impl PortTable {
-    /// A table without ports. `hook` says whether packets that arrive together are taken so. Context: may sleep.
+    /// A table without ports, at which packets arrive so that belong together. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(hook: bool) -> Result<Arc<Self>> {
+    pub(super) fn new(arrival: Arrival) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                hook,
+                arrival,
                 open <- new_mutex!(KVec::new(), "rdma_soft_ports"),
             }),
             GFP_KERNEL,
@@ -186,8 +192,8 @@ impl PortTable {
             ports.users = ports.users.saturating_add(1);
             return Ok(());
         }
-        let ipv4 = UdpPort::open(net, false, self.hook)?;
-        let ipv6 = match UdpPort::open(net, true, self.hook) {
+        let ipv4 = UdpPort::open(net, false, self.arrival)?;
+        let ipv6 = match UdpPort::open(net, true, self.arrival) {
             Ok(port) => Some(port),
             Err(err) if err == EAFNOSUPPORT => None,
             Err(err) => return Err(err),

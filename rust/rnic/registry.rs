@@ -86,7 +86,7 @@ impl Registry {
     ///
     /// `ENOMEM`.
     pub(super) fn new(runtime: &Arc<Runtime>, versions: RoceVersions) -> Result<Arc<Self>> {
-        let ports = PortTable::new(runtime.paths().hook)?;
+        let ports = PortTable::new(runtime.paths().arrival())?;
         Arc::pin_init(
             pin_init!(Self {
                 devices <- new_mutex!(KVec::new(), "rdma_soft_devices"),

@@ -16,8 +16,8 @@ from ktap import equal, named
 from topology import command, exchange, expect_smc
 from user import RINGS, rings
 
-IN_TASKS, SINGLE_ACKS, SINGLE_COMPLETIONS, KERNEL_CHECKSUMS = 1, 2, 4, 8
-ALL = IN_TASKS | SINGLE_ACKS | SINGLE_COMPLETIONS | KERNEL_CHECKSUMS
+IN_TASKS, SINGLE_ACKS, SINGLE_COMPLETIONS, KERNEL_CHECKSUMS, NOT_JOINED = 1, 2, 4, 8, 16
+ALL = IN_TASKS | SINGLE_ACKS | SINGLE_COMPLETIONS | KERNEL_CHECKSUMS | NOT_JOINED
 # Programs of user space that fill rings by hand.
 CASES = ["opcodes", "sizes", "long reads", "atomics", "shared runs", "fair pairs", "flushes"]
 
@@ -94,7 +94,7 @@ def main():
     for name in "ib_uverbs", "rdma_ucm":
         command("modprobe", name, check=False)
     tests = [post_runs_in_a_task, each_write_has_an_acknowledgment, kernel_computes_checksums]
-    for plain in IN_TASKS, SINGLE_ACKS, SINGLE_COMPLETIONS, KERNEL_CHECKSUMS:
+    for plain in IN_TASKS, SINGLE_ACKS, SINGLE_COMPLETIONS, KERNEL_CHECKSUMS, NOT_JOINED:
         tests.append(named("plain=%d works" % plain, works, plain, False))
     tests += [named("plain=%d works with direct=1" % ALL, works, ALL, True),
               named("nothing is fast: programs of the target socket", rsoft.run_sockets, "direct=0", "together=0",

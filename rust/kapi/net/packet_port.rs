@@ -38,6 +38,21 @@ pub(crate) trait PacketOps: 'static {
 
     /// Packets that arrived together, or one, from the header on that `header` says. Context: softirq.
     fn receive(run: RxRun, header: NetHeader);
+
+    /// Whether another packet of its message follows a packet with this first octet behind the UDP header.
+    /// Context: softirq.
+    fn goes_on(octet: u8) -> bool;
+}
+
+/// How packets reach a UDP port that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// One by one, by the socket.
+    Single,
+    /// Those that arrive as one are taken before UDP separates them (RNIC-RX-01).
+    Together,
+    /// So are those that a driver brings one after another, which GRO joins.
+    Joined,
 }
 
 /// A UDP port of a namespace, of one version of IP.
@@ -58,13 +73,12 @@ unsafe impl<T: PacketOps> Send for UdpPort<T> {}
 unsafe impl<T: PacketOps> Sync for UdpPort<T> {}
 
 impl<T: PacketOps> UdpPort<T> {
-    /// Opens the port. With `hook` packets that arrive together are taken so (RNIC-RX-01), and one by one by
-    /// the socket else. Context: may sleep.
+    /// Opens the port. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `EADDRINUSE` if another socket has it, `EAFNOSUPPORT` without that version of IP, `ENOMEM`.
-    pub(crate) fn open(net: &NetRef, ipv6: bool, hook: bool) -> Result<Self> {
+    pub(crate) fn open(net: &NetRef, ipv6: bool, arrival: Arrival) -> Result<Self> {
         let (receive, receive_run) = if ipv6 {
             (
                 Self::receive_raw::<true> as unsafe extern "C" fn(_, _) -> _,
@@ -76,9 +90,19 @@ impl<T: PacketOps> UdpPort<T> {
                 Self::receive_run_raw::<false> as unsafe extern "C" fn(_),
             )
         };
-        // SAFETY: The namespace is valid, and the function is for packets of such a socket.
+        let join = match arrival {
+            Arrival::Joined => Some(Self::join_raw as unsafe extern "C" fn(_, _, _) -> _),
+            Arrival::Single | Arrival::Together => None,
+        };
+        // SAFETY: The namespace is valid, and the functions are for packets of such a socket.
         let sock = unsafe {
-            bindings::rdma_sock_helper_udp_port_open(net.as_raw(), T::PORT, ipv6, Some(receive))
+            bindings::rdma_sock_helper_udp_port_open(
+                net.as_raw(),
+                T::PORT,
+                ipv6,
+                Some(receive),
+                join,
+            )
         };
         let sock = kernel::error::from_err_ptr(sock)?;
         // INVARIANT: Just made, without a hook.
@@ -87,7 +111,7 @@ impl<T: PacketOps> UdpPort<T> {
             hook: null_mut(),
             _receive: PhantomData,
         };
-        if hook {
+        if arrival != Arrival::Single {
             // SAFETY: As above; the function is for packets of such a hook.
             let hook = unsafe {
                 bindings::rdma_sock_helper_run_hook_add(
@@ -123,6 +147,21 @@ impl<T: PacketOps> UdpPort<T> {
         let run = unsafe { RxRun::one(skb, bindings::rdma_sock_helper_packet_was_cut(skb)) };
         T::receive(run, Self::header(IPV6));
         0
+    }
+
+    /// # Safety
+    ///
+    /// Only for GRO with a socket of [`Self::open`] and a packet for it, behind whose UDP header GRO is.
+    unsafe extern "C" fn join_raw(
+        sock: *mut bindings::sock,
+        head: *mut bindings::list_head,
+        skb: *mut bindings::sk_buff,
+    ) -> *mut bindings::sk_buff {
+        // SAFETY: By this function's contract.
+        let octet = unsafe { bindings::rdma_sock_helper_packet_gro_octet(skb) };
+        let goes_on = u8::try_from(octet).is_ok_and(T::goes_on);
+        // SAFETY: By this function's contract.
+        unsafe { bindings::rdma_sock_helper_packet_join(sock, head, skb, goes_on) }
     }
 
     /// # Safety

@@ -92,7 +92,7 @@ pub fn of_devices(rows: &[Row]) -> Vec<Beside> {
 /// Figures of devices of rdma_soft without one of their fast paths, and with all, in the order of the rows.
 pub fn of_paths(rows: &[Row]) -> Vec<Beside> {
     let slower = Topology::SLOWER.into_iter();
-    let slower = slower.map(|own| compare(rows, own, Topology::Packets, false));
+    let slower = slower.map(|own| compare(rows, own, own.with_all_paths(), false));
     slower.flatten().collect()
 }
 
@@ -245,9 +245,12 @@ mod tests {
         let rows = [
             row("packets/65535/bulk:65536", false, &[("raw", 400.0)]),
             row("by-udp/65535/bulk:65536", false, &[("raw", 300.0)]),
+            row("wire-soft/1500/bulk:65536", false, &[("raw", 160.0)]),
+            row("not-joined/1500/bulk:65536", false, &[("raw", 80.0)]),
         ];
         let found = of_paths(&rows);
         assert_eq!((found[0].ratio, found[0].bound), (0.75, None));
+        assert_eq!((found[1].ratio, found[1].bound), (0.5, None));
         assert!(of_devices(&rows).is_empty());
     }
 

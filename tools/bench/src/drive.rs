@@ -172,16 +172,17 @@ fn all(drivers: &[Driver<'_>], out: &mut File) -> Result<()> {
     for driver in drivers {
         driver.check_programs()?;
     }
-    let softs = drivers.iter().filter(|driver| driver.topology.is_soft());
-    // They have the same namespaces, and the module is loaded with other parameters.
-    let takes_turns = softs.count() > 1;
+    let takes_turns = |topology: Topology| {
+        let mut others = drivers.iter().filter(|driver| driver.topology != topology);
+        others.any(|driver| driver.topology.excludes(topology))
+    };
     let mtus = drivers.first().map_or(Vec::new(), Driver::mtus);
     for mtu in mtus {
         let rounds = drivers.iter().map(|driver| driver.plan.rounds).max();
         for round in 0..=rounds.unwrap_or(0) {
             for driver in drivers {
                 if driver.has_work(mtu, round) {
-                    if round == 0 || takes_turns && driver.topology.is_soft() {
+                    if round == 0 || takes_turns(driver.topology) {
                         driver.lab.up(mtu)?;
                     }
                     driver.round(mtu, round, out)?;
@@ -551,9 +552,10 @@ impl Driver<'_> {
 
     /// What is counted now.
     fn snapshot(&self, transport: Transport, round: u32, server_cpu: f64) -> Result<Snapshot> {
-        let far = match self.topology {
-            Topology::Wire | Topology::WireSoft => Counters::new(),
-            _ => counters::of_end(&self.lab.far, transport)?,
+        let far = if self.topology.is_one_kernel() {
+            counters::of_end(&self.lab.far, transport)?
+        } else {
+            Counters::new()
         };
         let mut machine = counters::of_machine()?;
         machine.insert("server.cpu".into(), server_cpu);

@@ -45,7 +45,7 @@ pub enum Topology {
     Namespaces,
     /// Two kernels.
     Wire,
-    /// The same with devices of rdma_soft, on a MACVLAN of the card, in turns with those of rdma_rxe.
+    /// The same with devices of rdma_soft, in turns with those of rdma_rxe.
     WireSoft,
     /// Two namespaces of one kernel, with devices of rdma_soft in place of those of rdma_rxe.
     Rsoft,
@@ -65,6 +65,8 @@ pub enum Topology {
     OneByOne,
     /// As `Packets`, with packets that UDP gives to the device one by one.
     ByUdp,
+    /// As `WireSoft`, with packets that arrive one after another and are not joined.
+    NotJoined,
 }
 
 impl Topology {
@@ -74,6 +76,7 @@ impl Topology {
             Self::Namespaces => "namespaces",
             Self::Wire => "wire",
             Self::WireSoft => "wire-soft",
+            Self::NotJoined => "not-joined",
             Self::Rsoft => "rsoft",
             Self::Packets => "packets",
             Self::Rxe => "rxe",
@@ -87,14 +90,23 @@ impl Topology {
     }
 
     /// Those that lack one of the fast paths.
-    pub const SLOWER: [Self; 6] = [
+    pub const SLOWER: [Self; 7] = [
         Self::InTasks,
         Self::SingleAcks,
         Self::SingleCompletions,
         Self::KernelChecksums,
         Self::OneByOne,
         Self::ByUdp,
+        Self::NotJoined,
     ];
+
+    /// The topology with all fast paths, of one that lacks one.
+    pub fn with_all_paths(self) -> Self {
+        match self {
+            Self::NotJoined => Self::WireSoft,
+            _ => Self::Packets,
+        }
+    }
 
     /// Whether its devices are those of rdma_soft.
     pub fn is_soft(self) -> bool {
@@ -109,6 +121,7 @@ impl Topology {
             Self::SingleAcks => "direct=0 plain=2",
             Self::SingleCompletions => "direct=0 plain=4",
             Self::KernelChecksums => "direct=0 plain=8",
+            Self::NotJoined => "plain=16",
             Self::OneByOne => "direct=0 together=0",
             Self::ByUdp => "direct=0 hook=0",
             Self::Namespaces | Self::Wire | Self::WireSoft | Self::Rsoft | Self::Rxe => "",
@@ -117,7 +130,13 @@ impl Topology {
 
     /// Whether both ends are in this kernel.
     pub fn is_one_kernel(self) -> bool {
-        !matches!(self, Self::Wire | Self::WireSoft)
+        !matches!(self, Self::Wire | Self::WireSoft | Self::NotJoined)
+    }
+
+    /// Whether only one of both can be there: they have the same namespaces or the same card, and modules
+    /// with other parameters.
+    pub fn excludes(self, other: Self) -> bool {
+        self.is_soft() && other.is_soft() || !self.is_one_kernel() && !other.is_one_kernel()
     }
 
     /// The link type of its RDMA devices.
@@ -333,10 +352,9 @@ impl Lab {
                 end(None, CARD, "rxe0", "192.168.77.1"),
                 end(None, CARD, "rxe0", "192.168.77.2"),
             ),
-            // Devices of both kinds want the same UDP port.
-            Topology::WireSoft => (
-                end(Some("soft"), "soft0", "rsoft0", "10.7.0.1"),
-                end(Some("soft"), "soft0", "rsoft0", "10.7.0.2"),
+            Topology::WireSoft | Topology::NotJoined => (
+                end(None, CARD, "rsoft0", "192.168.77.1"),
+                end(None, CARD, "rsoft0", "192.168.77.2"),
             ),
             _ => (
                 end(Some("soft-a"), "sa", "soft_a", "10.7.0.1"),
@@ -369,19 +387,13 @@ impl Lab {
     /// Sets everything up with an MTU of the network cards.
     pub fn up(&self, mtu: u32) -> Result<()> {
         self.down();
-        self.load_soft()?;
         match self.topology {
-            // The card cannot be set down; its MTU is the guest's.
-            Topology::Wire => {}
-            Topology::WireSoft => {
-                for end in self.here() {
-                    let dev = end.netdev;
-                    run(&format!(
-                        "ip link add link {CARD} name {dev} type macvlan mode bridge"
-                    ))?;
-                    end.place(mtu)?;
-                }
+            // The card cannot be set down; its MTU is the guest's. Both drivers want the same UDP port.
+            Topology::Wire => {
+                unload("rdma_soft")?;
+                run("modprobe rdma_rxe")?;
             }
+            Topology::WireSoft | Topology::NotJoined => unload("rdma_rxe")?,
             _ => {
                 let (near, far) = (self.near.netdev, self.far.netdev);
                 run(&format!("ip link add {near} type veth peer name {far}"))?;
@@ -390,6 +402,7 @@ impl Lab {
                 }
             }
         }
+        self.load_soft()?;
         for end in self.here() {
             end.settle()?;
             end.add_rdma()?;
@@ -428,7 +441,7 @@ impl Lab {
                 let _ = run(&format!("ip netns delete {name}"));
             }
         }
-        if self.topology != Topology::Wire {
+        if self.topology.is_one_kernel() {
             // A namespace goes later than its name, and takes its card with it then.
             let _ = run(&format!("ip link delete {}", self.near.netdev));
         }

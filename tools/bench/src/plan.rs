@@ -100,8 +100,10 @@ impl Plan {
                 let measured = matches!(transport, Transport::Raw | Transport::Ours);
                 measured && matches!(workload, Workload::Bulk(65536) | Workload::PingPong(64))
             }
-            // Sockets take the device of the card below the MACVLAN.
-            Topology::WireSoft => transport == Transport::Raw && Self::is_of_packets(workload),
+            Topology::WireSoft => {
+                let measured = matches!(transport, Transport::Raw | Transport::Ours);
+                measured && Self::is_of_packets(workload)
+            }
             // What the bound of a round trip is made of.
             Topology::Rsoft if workload == Workload::PollPong(64) => transport == Transport::Raw,
             Topology::Rsoft if uses_device => on_rxe || has_target,

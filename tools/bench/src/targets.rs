@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((bulk[0].to, bulk[0].bound), (Transport::Tcp, 0.75));
         let pingpong = of("rsoft", Workload::PingPong(64));
         assert!(pingpong.iter().any(|target| target.of == Transport::Raw));
-        for topology in ["rxe", "packets", "wire-soft", "in-tasks", "by-udp"] {
+        for topology in ["rxe", "packets", "wire-soft", "in-tasks", "not-joined"] {
             assert!(of(topology, Workload::Bulk(65536)).is_empty());
         }
     }
