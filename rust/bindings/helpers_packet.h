@@ -64,7 +64,7 @@ void rdma_sock_helper_packets_free(struct sk_buff *first);
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb);
 struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb);
 
-int rdma_sock_helper_packet_gro_octet(const struct sk_buff *skb);
+int rdma_sock_helper_packet_gro_octet(struct sk_buff *skb);
 struct sk_buff *rdma_sock_helper_packet_join(const struct sock *sk, struct list_head *head,
 					     struct sk_buff *skb, bool goes_on);
 

@@ -5,12 +5,25 @@
 
 #include <net/gro.h>
 
-/* The first octet behind the UDP header of a packet in GRO; -1 if there is none at hand. */
-int rdma_sock_helper_packet_gro_octet(const struct sk_buff *skb)
+/* The first octet behind the UDP header of a packet in GRO; -1 if there is none. */
+int rdma_sock_helper_packet_gro_octet(struct sk_buff *skb)
 {
 	unsigned int offset = skb_gro_offset(skb);
+	const u8 *octet = skb_gro_header(skb, offset + 1, offset);
 
-	return offset < skb_headlen(skb) ? skb->data[offset] : -1;
+	return octet ? *octet : -1;
+}
+
+/*
+ * Copies a packet to one piece, which its receiver needs anyway, unless it is one. The octets that
+ * GRO has looked at may be elsewhere then.
+ */
+static void make_whole(struct sk_buff *skb)
+{
+	if (!skb_is_nonlinear(skb) || skb_linearize(skb))
+		return;
+	NAPI_GRO_CB(skb)->frag0 = NULL;
+	NAPI_GRO_CB(skb)->frag0_len = 0;
 }
 
 /* Whether a packet is one piece, and IP and UDP have the only headers behind that of its link. */
@@ -88,8 +101,8 @@ struct sk_buff *rdma_sock_helper_packet_join(const struct sock *sk, struct list_
 	bool v6 = sk->sk_family == AF_INET6;
 	unsigned int headers = (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)) +
 			       sizeof(struct udphdr);
-	bool joins = !NAPI_GRO_CB(skb)->flush && is_plain(skb, v6, headers);
 	struct sk_buff *first, *p;
+	bool joins;
 
 	first = NULL;
 	list_for_each_entry(p, head, list) {
@@ -98,6 +111,9 @@ struct sk_buff *rdma_sock_helper_packet_join(const struct sock *sk, struct list_
 			break;
 		}
 	}
+	if (goes_on || first)
+		make_whole(skb);
+	joins = !NAPI_GRO_CB(skb)->flush && is_plain(skb, v6, headers);
 	if (first && joins && continues(first, skb, v6, headers) && append(first, skb))
 		return goes_on && skb->len == skb_shinfo(first)->gso_size ? NULL : first;
 	if (joins && goes_on) {
