@@ -7,12 +7,15 @@
 //! protocols, so the queue knows a child by the trait [`Child`], and a child its listener by
 //! [`Listener`].
 
-use crate::kapi::{
-    compat::errno::ECONNABORTED,
-    net::{
-        sock::Sock,
-        socket::DetachedSocket, //
+use crate::{
+    kapi::{
+        compat::errno::ECONNABORTED,
+        net::{
+            sock::Sock,
+            socket::DetachedSocket, //
+        },
     },
+    proto::stream::accept::Fullness,
 };
 use kernel::{
     prelude::*,
@@ -82,6 +85,8 @@ pub(crate) struct AcceptQueue {
     pending: KVec<Place>,
     /// How many children have come.
     entered: u64,
+    /// How long `ready` has filled the backlog.
+    pub(super) fullness: Fullness,
     /// The listener is gone.
     pub(super) closed: bool,
     /// What brings children beside TCP.
@@ -95,6 +100,7 @@ impl AcceptQueue {
             ready: KVec::new(),
             pending: KVec::new(),
             entered: 0,
+            fullness: Fullness::NONE,
             closed: false,
             service: None,
         }

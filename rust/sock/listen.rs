@@ -32,7 +32,10 @@ use crate::{
             socket::DetachedSocket, //
         },
     },
-    proto::stream::accept,
+    proto::stream::accept::{
+        self,
+        Room, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -85,10 +88,13 @@ impl<P: Protocol> Listener for Connection<P> {
 }
 
 /// Sets whether `listener`, whose queue this is, offers its protocol in TCP, after a change of the queue.
-fn adjust_offer(queue: &AcceptQueue, listener: &dyn Listener) {
+fn adjust_offer(queue: &mut AcceptQueue, listener: &dyn Listener) {
     let backlog = backlog(listener.sk());
+    let now = now();
+    let ready = queue.ready();
+    queue.fullness.update(ready, backlog, now);
     let withholds = accept::withholds_offer(queue.pending(), backlog, listener.limits());
-    listener.withhold(withholds);
+    listener.withhold(withholds || queue.fullness.is_overdue(now));
 }
 
 /// How many connections of a listener may wait for accept. Context: any.
@@ -99,18 +105,26 @@ fn backlog(listener: &Sock) -> usize {
 /// Sets whether a listener limits its set-ups, now or once it listens. Context: may sleep.
 pub(crate) fn limit<P: Protocol>(listener: &Connection<P>, on: bool) {
     listener.limits.store(on, Relaxed);
-    adjust_offer(&listener.accepts.lock(), listener);
+    adjust_offer(&mut listener.accepts.lock(), listener);
 }
 
 /// Takes children from TCP's queue as long as accept has not enough of them; the others stay with
-/// TCP and count against its backlog. A child whose set-up is under way takes no place of the
+/// TCP and count against its backlog, for as long as their clients wait. A child whose set-up is under way takes no place of the
 /// backlog, so peers that stall keep no child from accept. Runs on the workqueue.
 pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
     loop {
         {
-            let queue = listener.accepts.lock();
-            if queue.closed || queue.ready() > backlog(&listener.sk) {
+            let mut queue = listener.accepts.lock();
+            if queue.closed {
                 return;
+            }
+            // The backlog may be overdue since the last change of the queue.
+            adjust_offer(&mut queue, &**listener);
+            let backlog = backlog(&listener.sk);
+            match queue.fullness.room(queue.ready(), backlog, now()) {
+                Room::Free => {}
+                Room::From(at) => return listener.arm_setup(at),
+                Room::Full => return,
             }
         }
         let detached = match listener.sk.accept_child() {
@@ -173,7 +187,7 @@ pub(crate) fn enter_child<P: Protocol>(
             return Err(ENOBUFS);
         }
         queue.enter(child.clone())?;
-        adjust_offer(&queue, &*listener);
+        adjust_offer(&mut queue, &*listener);
         Ok(())
     });
     if result.is_err() {
@@ -188,8 +202,8 @@ fn leave<P: Protocol>(child: &Connection<P>, ready: bool) -> Option<(Arc<dyn Lis
     let listener = child.listener.lock().take()?;
     let mut queue = listener.accepts().lock();
     let place = queue.leave(child);
-    adjust_offer(&queue, &*listener);
     let is_ready = ready && place.is_some_and(|place| queue.admit(place).is_ok());
+    adjust_offer(&mut queue, &*listener);
     drop(queue);
     Some((listener, is_ready))
 }
@@ -234,7 +248,11 @@ pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn
     let (child, was_full) = {
         let mut queue = listener.accepts.lock();
         let was_full = queue.ready() > backlog(&listener.sk);
-        (queue.next()?, was_full)
+        let child = queue.next()?;
+        if was_full {
+            adjust_offer(&mut queue, &**listener);
+        }
+        (child, was_full)
     };
     // TCP may have more, for which there was no place.
     if was_full {

@@ -159,11 +159,35 @@ def ready_connections_fill_the_backlog(fixture, _):
         equal(got, {client.getsockname() for client in clients}, "clients")
 
 
+def full_backlog_aborts_no_handshake(fixture, _):
+    """Clients that agreed on SMC-R wait for no accept of a program that is busy elsewhere: their
+    connect succeeds, as with TCP."""
+    backlog = 4
+    with topology.listener("b", backlog=backlog) as listening:
+        clients = []
+        # As many as are ready for accept, and as many again as TCP keeps.
+        for _ in range(2 * (backlog + 1)):
+            client = topology.new_socket("a", smc=True)
+            client.settimeout(topology.BOUND)
+            client.connect(listening.getsockname())
+            clients.append(client)
+        listening.settimeout(topology.BOUND)
+        for client in clients:
+            server, address = listening.accept()
+            equal(address, client.getsockname(), "accept takes them in their order")
+            server.settimeout(topology.BOUND)
+            topology.exchange(client, server, 20000)
+            client.close()
+            server.close()
+        # The listener offers SMC-R again.
+        newcomers_are_prompt(fixture, listening, ("smc",))
+
+
 def cases():
     """All test cases."""
     for function in (few_stalled_handshakes, tiny_backlog, many_stalled_handshakes,
                      handshakes_stalled_at_each_step, handshakes_prolonged_to_the_last_moment,
-                     ready_connections_fill_the_backlog):
+                     ready_connections_fill_the_backlog, full_backlog_aborts_no_handshake):
         yield function.__name__, function
 
 
