@@ -25,6 +25,9 @@ SIZE = 1 << 20
 STRANGERS = {"c": ("vc", "10.9.0.1"), "d": ("vd", "10.9.0.2")}
 # Seconds until no way is proven any longer.
 RECHECK = 1.0
+# Seconds for a way to be proven. Each attempt that fails on a busy machine doubles the pause to the next one,
+# up to 64 s.
+PROOF = 200
 PARAMETER = pathlib.Path("/sys/module/rdma_soft/parameters/direct")
 
 
@@ -56,7 +59,7 @@ def connection(direct=True):
         expect_smc(client, server)
         exchange(client, server, 100000)
         if direct:
-            until(lambda: is_proven(client, server), "a proven way")
+            until(lambda: is_proven(client, server), "a proven way", PROOF)
         yield client, server
 
 

@@ -199,10 +199,12 @@ def device_comes_back(pair):
 
 
 def are_connected():
-    """Whether each device has queue pairs, and all of them are connected."""
+    """Whether each device has queue pairs, all of them are connected, and no end connects anew."""
     shown = json.loads(command("rdma", "-j", "resource", "show", "qp"))
     pairs = [(row["ifname"], row["state"]) for row in shown if row["type"] == "RC"]
-    return {name for name, _ in pairs} == {wire.HOST[1], wire.TARGET[1]} and {state for _, state in pairs} == {"RTS"}
+    ids = {row["state"] for row in json.loads(command("rdma", "-j", "resource", "show", "cm_id"))}
+    return ({name for name, _ in pairs} == {wire.HOST[1], wire.TARGET[1]} and
+            {state for _, state in pairs} == {"RTS"} and ids <= {"CONNECT", "LISTEN"})
 
 
 def nothing_is_left():

@@ -107,12 +107,13 @@ impl PathProof {
         matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// The packet has arrived at `target`. Returns whether it was in flight, so that packets go on.
+    /// The packet has arrived at `target`. Returns whether it was in flight and is in time, so that packets
+    /// go on. A late one proves nothing, however late the queue pair notices that.
     pub(crate) fn on_arrived(&mut self, now: Instant, target: Qpn, epoch: u64) -> bool {
         let Phase::Waiting { sent, epoch: then } = self.phase else {
             return false;
         };
-        if target != self.target {
+        if target != self.target || now >= sent.saturating_add(Self::PATIENCE) {
             return false;
         }
         self.phase = if then == epoch {
@@ -190,6 +191,17 @@ mod tests {
         proof.on_sent(at(now), 1);
         assert_eq!(proof.next(at(now + 20), PEER, 1), Lane::Network);
         assert_eq!(proof.next(at(now + 1_020), PEER, 1), Lane::Prove);
+    }
+
+    #[test]
+    fn late_packet_before_its_time_limit_is_noticed_proves_nothing() {
+        let mut proof = PathProof::new();
+        assert_eq!(proof.next(T0, PEER, 1), Lane::Prove);
+        proof.on_sent(T0, 1);
+        assert!(!proof.on_arrived(at(20), PEER, 1));
+        assert_eq!(proof.next(at(21), PEER, 1), Lane::Network);
+        assert_eq!(proof.next(at(22), PEER, 1), Lane::Network);
+        assert!(!proof.is_waiting());
     }
 
     #[test]
