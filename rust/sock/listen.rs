@@ -88,13 +88,15 @@ impl<P: Protocol> Listener for Connection<P> {
 }
 
 /// Sets whether `listener`, whose queue this is, offers its protocol in TCP, after a change of the queue.
-fn adjust_offer(queue: &mut AcceptQueue, listener: &dyn Listener) {
+/// Returns whether it takes the next child from TCP.
+fn adjust_offer(queue: &mut AcceptQueue, listener: &dyn Listener) -> Room {
     let backlog = backlog(listener.sk());
     let now = now();
     let ready = queue.ready();
     queue.fullness.update(ready, backlog, now);
     let withholds = accept::withholds_offer(queue.pending(), backlog, listener.limits());
     listener.withhold(withholds || queue.fullness.is_overdue(now));
+    queue.fullness.room(ready, backlog, now)
 }
 
 /// How many connections of a listener may wait for accept. Context: any.
@@ -109,8 +111,9 @@ pub(crate) fn limit<P: Protocol>(listener: &Connection<P>, on: bool) {
 }
 
 /// Takes children from TCP's queue as long as accept has not enough of them; the others stay with
-/// TCP and count against its backlog, for as long as their clients wait. A child whose set-up is under way takes no place of the
-/// backlog, so peers that stall keep no child from accept. Runs on the workqueue.
+/// TCP and count against its backlog, for as long as their clients wait. A child whose set-up is
+/// under way takes no place of the backlog, so peers that stall keep no child from accept. Runs on
+/// the workqueue.
 pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
     loop {
         {
@@ -119,9 +122,7 @@ pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
                 return;
             }
             // The backlog may be overdue since the last change of the queue.
-            adjust_offer(&mut queue, &**listener);
-            let backlog = backlog(&listener.sk);
-            match queue.fullness.room(queue.ready(), backlog, now()) {
+            match adjust_offer(&mut queue, &**listener) {
                 Room::Free => {}
                 Room::From(at) => return listener.arm_setup(at),
                 Room::Full => return,

@@ -30,13 +30,19 @@ def handshakes(fixture):
                 if line["mode"] == "pending" and line.get("peer", "").startswith(raw.IP + ":")])
 
 
+def client_of(listening, smc):
+    """Connects a client from the other namespace."""
+    client = topology.new_socket("a", smc=smc)
+    client.settimeout(topology.BOUND)
+    client.connect(listening.getsockname())
+    return client
+
+
 def newcomer(listening, smc):
     """Connects a client from the other namespace; seconds until accept returns its socket, and both
     sockets."""
     begin = time.monotonic()
-    client = topology.new_socket("a", smc=smc)
-    client.settimeout(topology.BOUND)
-    client.connect(listening.getsockname())
+    client = client_of(listening, smc)
     listening.settimeout(topology.BOUND)
     server, address = listening.accept()
     while address != client.getsockname():
@@ -148,12 +154,7 @@ def ready_connections_fill_the_backlog(fixture, _):
     """Ready connections count against the backlog, as with TCP: further ones stay in TCP's queue and
     are accepted later."""
     with topology.listener("b", backlog=4) as listening:
-        clients = []
-        for _ in range(8):
-            client = topology.new_socket("a", smc=False)
-            client.settimeout(topology.BOUND)
-            client.connect(listening.getsockname())
-            clients.append(client)
+        clients = [client_of(listening, False) for _ in range(8)]
         listening.settimeout(topology.BOUND)
         got = {listening.accept()[1] for _ in clients}
         equal(got, {client.getsockname() for client in clients}, "clients")
@@ -164,13 +165,8 @@ def full_backlog_aborts_no_handshake(fixture, _):
     connect succeeds, as with TCP."""
     backlog = 4
     with topology.listener("b", backlog=backlog) as listening:
-        clients = []
         # As many as are ready for accept, and as many again as TCP keeps.
-        for _ in range(2 * (backlog + 1)):
-            client = topology.new_socket("a", smc=True)
-            client.settimeout(topology.BOUND)
-            client.connect(listening.getsockname())
-            clients.append(client)
+        clients = [client_of(listening, True) for _ in range(2 * (backlog + 1))]
         listening.settimeout(topology.BOUND)
         for client in clients:
             server, address = listening.accept()

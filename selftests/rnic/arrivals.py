@@ -193,10 +193,7 @@ def main():
                      joined_packets_of_a_tracked_connection_go_by_udp,
                      joined_packets_that_a_host_forwards_arrive_as_they_were):
             tests.append(named("%s by IPv%s" % (test.__name__, family), lambda test=test, f=family: test(f)))
-    try:
-        return ktap.run(tests)
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests)
 
 
 if __name__ == "__main__":

@@ -294,10 +294,7 @@ def main():
               container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
     tests += [ktap.named("direct=0: " + case, case_ends_alike, case) for case in user.CASES]
     rsoft.load()
-    try:
-        return ktap.run(tests)
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests)
 
 
 if __name__ == "__main__":

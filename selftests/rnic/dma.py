@@ -105,13 +105,10 @@ def main():
     if rsoft.FILE is None:
         ktap.skip_all("the module's file is not here")
     need_bounces()
-    try:
-        return ktap.run([named("memory_is_bounced", memory_is_bounced),
-                         named("data_come_by_either_link", data_come_by_either_link),
-                         named("other_numbers_are_refused", other_numbers_are_refused),
-                         named("programs of the target socket", rsoft.run_sockets, "dma=1")])
-    finally:
-        rsoft.unload()
+    return rsoft.run([named("memory_is_bounced", memory_is_bounced),
+                      named("data_come_by_either_link", data_come_by_either_link),
+                      named("other_numbers_are_refused", other_numbers_are_refused),
+                      named("programs of the target socket", rsoft.run_sockets, "dma=1")])
 
 
 if __name__ == "__main__":

@@ -204,10 +204,7 @@ def main():
     topology.netns("up")
     tests = [addresses_change_while_connections_are_set_up, addresses_change_while_data_flow,
              port_goes_down_while_connections_are_set_up, port_goes_down_while_data_flow]
-    try:
-        return ktap.run(tests + topology.by_sdp(*tests))
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests + topology.by_sdp(*tests))
 
 
 if __name__ == "__main__":

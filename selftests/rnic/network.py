@@ -426,10 +426,7 @@ def main():
             tests.append(named("%s by IPv%s" % (test.__name__, family), fresh))
     tests += [route_that_is_refused_loses_packets, route_by_another_device_loses_packets,
               address_of_this_host_has_to_be_one_of_a_device]
-    try:
-        return ktap.run(tests)
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests)
 
 
 if __name__ == "__main__":

@@ -100,10 +100,7 @@ def main():
               named("nothing is fast: programs of the target socket", rsoft.run_sockets, "direct=0", "together=0",
                     "hook=0", "plain=%d" % ALL),
               unknown_paths_are_refused]
-    try:
-        return ktap.run(tests)
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests)
 
 
 if __name__ == "__main__":

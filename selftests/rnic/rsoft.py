@@ -46,6 +46,14 @@ def unload():
     command("rmmod", SOFT, check=False)
 
 
+def run(tests):
+    """Runs tests, removes the namespaces and the module behind them, and returns the status of the program."""
+    try:
+        return ktap.run(tests)
+    finally:
+        unload()
+
+
 def counter(name, device="rs_b"):
     """A counter of a device. It may be some milliseconds old."""
     file = pathlib.Path("/sys/class/infiniband", device, "ports/1/hw_counters", name)

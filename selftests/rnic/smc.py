@@ -174,10 +174,7 @@ def main():
     topology.need_module()
     if rsoft.FILE is None:
         ktap.skip_all("the module's file is not here")
-    try:
-        return ktap.run(tests())
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests())
 
 
 if __name__ == "__main__":

@@ -203,10 +203,7 @@ def main():
     tests = [reader_spins_for_an_answer, writer_spins_for_room, call_beside_another_task_sleeps,
              spin_ends_by_a_signal]
     rsoft.load()
-    try:
-        return ktap.run(tests + topology.by_sdp(*tests))
-    finally:
-        rsoft.unload()
+    return rsoft.run(tests + topology.by_sdp(*tests))
 
 
 if __name__ == "__main__":

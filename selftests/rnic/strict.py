@@ -77,10 +77,7 @@ def main():
     topology.need_module()
     if rsoft.FILE is None or not RINGS.exists():
         ktap.skip_all("the module's file or a program is not here")
-    try:
-        return ktap.run([test for number in chosen() for test in tests(number)])
-    finally:
-        rsoft.unload()
+    return rsoft.run([test for number in chosen() for test in tests(number)])
 
 
 if __name__ == "__main__":
