@@ -2,6 +2,7 @@
 
 """One guest as the host sees it: its folder, its three lines and its process."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -93,6 +94,14 @@ class Guest:
             self.process.wait()
         for end in self.near.values():
             end.close()
+
+    def end_of_console(self):
+        """The last lines of the guest's console, and what its emulator said."""
+        parts = []
+        for name in "console.log", "host.log":
+            with contextlib.suppress(FileNotFoundError):
+                parts += (self.folder / name).read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
+        return "\n".join(parts)
 
     def collect_ktap(self):
         """Saves what the command printed as KTAP, if it is KTAP."""

@@ -183,6 +183,8 @@ def main():
         found = kernel_log.reports(g.folder, args.allow)
         for excerpt in found:
             print(f"vm: guest {g.letter}: the kernel reported:\n{excerpt}", file=sys.stderr)
+        if g.status is None and not found:
+            print(f"vm: guest {g.letter}: the end of its console:\n{g.end_of_console()}", file=sys.stderr)
         if found and status in (0, run.TIMED_OUT, run.NO_RESULT):
             status = 1
         g.collect_ktap()

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import demo
+import guest
 import kernel_log
 import ktap
 import layers
@@ -88,6 +89,19 @@ class Layers(unittest.TestCase):
                          ["bindings", "kapi/base", "kapi/net/addr", "kapi/mem", "smc"])
         self.assertEqual(layers.wrong_mounts(["bindings", "kapi/base", "kapi/net"], text),
                          ["kapi/mem", "smc"])
+
+
+class Guest(unittest.TestCase):
+    """What is kept of a guest."""
+
+    def test_end_of_console_has_its_last_lines_and_those_of_the_emulator(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one = guest.Guest("a", pathlib.Path(folder, "a"), pathlib.Path(folder, "out"), "")
+            self.assertEqual(one.end_of_console(), "")
+            lines = [f"line {number}" for number in range(50)]
+            (one.folder / "console.log").write_text("\n".join(lines), encoding="utf-8")
+            (one.folder / "host.log").write_text("killed\n", encoding="utf-8")
+            self.assertEqual(one.end_of_console().splitlines(), lines[-20:] + ["killed"])
 
 
 class Ktap(unittest.TestCase):
