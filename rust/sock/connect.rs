@@ -111,6 +111,15 @@ pub(crate) fn dissolve<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFl
     result
 }
 
+/// Waits for what an attempt that failed has left: calls of TCP, and the work item. Either would take the next
+/// attempt for that one while TCP is closed. Context: may sleep.
+fn forget_attempt<P: Protocol>(sock: &Socket, connection: &Connection<P>) {
+    // TCP has it while it calls.
+    drop(sock.sk().lock());
+    // In this mode it is not kicked.
+    connection.cancel_setup_work();
+}
+
 /// Starts `connect` with the offer of the protocol. Returns whether it did; if not, it is TCP's.
 fn begin<P: Protocol>(
     sock: &Socket,
@@ -210,6 +219,7 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
     if connection.mode() == Mode::Tcp && idle {
         // Like TCP, which sees the answer only after this call.
         connection.begin_connect();
+        forget_attempt(sock, &connection);
         begun = begin(sock, &connection, name, flags)?;
         if begun && flags.nonblock() {
             return Err(EINPROGRESS);

@@ -683,10 +683,15 @@ impl<P: Protocol> Connection<P> {
     /// so that TCP cannot be used. Context: may sleep.
     pub(crate) fn cancel_setup(self: &Arc<Self>) -> bool {
         self.set_mode(Mode::Tcp);
-        self.setup_work.cancel_sync();
+        self.cancel_setup_work();
         let broken_off = P::cancel(self);
         let doomed = self.doomed.xchg(0, Relaxed) != 0;
         broken_off || doomed
+    }
+
+    /// Cancels the work item of the set-up, and waits for its end if it runs. Context: may sleep.
+    pub(crate) fn cancel_setup_work(&self) {
+        self.setup_work.cancel_sync();
     }
 
     /// Takes the connection out of the namespace's list and ends what is left of it. Called once,

@@ -495,6 +495,10 @@ def flood(it):
         opcode = source.choice(list(EXTENSIONS))
         ahead = source.choice((1, 7, 300, 1 << 16, 1 << 22, (1 << 23) - 1)) * source.choice((1, -1))
         base = it.qp.expected if opcode in ANSWERS else it.qp.psn
+        # The device may expect any of the numbers that it has not acknowledged.
+        waiting = [packet[1] for packet in it.qp.flying]
+        if opcode not in ANSWERS and (base + ahead) % (1 << 24) in waiting:
+            continue
         it.send(it.transport(opcode, bytes(EXTENSIONS[opcode] + 4 * source.randrange(8)), base + ahead))
         if number % 50 == 49:
             it.host.catch_up()

@@ -150,6 +150,42 @@ TEST_F(kind, refused_while_not_blocking)
 	}
 }
 
+static void spin(long microseconds)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000000 + (now.tv_nsec - start.tv_nsec) / 1000 <
+		 microseconds);
+}
+
+/* What is left of an attempt that TCP refused does not end the next one. */
+TEST_F(kind, refusals_before_a_success)
+{
+	int listener = new_listener(self->kind, 1, NULL), other = new_listener(self->kind, 1, NULL);
+	union address open = address_of(self->kind, SERVER, local_port(listener));
+	union address closed = address_of(self->kind, SERVER, local_port(other));
+	int fd, server, round;
+
+	close(other);
+	for (round = 0; round < 200 && !_metadata->exit_code; round++) {
+		fd = new_socket(self->kind, CLIENT, 0);
+		ASSERT_EQ(ECONNREFUSED,
+			  last_errno(connect(fd, &closed.sa, address_size(self->kind))));
+		/* Between the call that failed and its work item. */
+		spin(round);
+		ASSERT_EQ(0, connect(fd, &open.sa, address_size(self->kind)));
+		server = accept(listener, NULL, NULL);
+		ASSERT_LE(0, server);
+		EXPECT_PATH(self->kind, fd, server);
+		close(fd);
+		close(server);
+	}
+	close(listener);
+}
+
 TEST_F(kind, retry_after_refusal)
 {
 	int listener = new_listener(self->kind, 1, NULL);
