@@ -497,9 +497,8 @@ def flood(it):
         base = it.qp.expected if opcode in ANSWERS else it.qp.psn
         # The device may expect any of the numbers that it has not acknowledged.
         waiting = [packet[1] for packet in it.qp.flying]
-        if opcode not in ANSWERS and (base + ahead) % (1 << 24) in waiting:
-            continue
-        it.send(it.transport(opcode, bytes(EXTENSIONS[opcode] + 4 * source.randrange(8)), base + ahead))
+        if opcode in ANSWERS or base + ahead & roce.MASK not in waiting:
+            it.send(it.transport(opcode, bytes(EXTENSIONS[opcode] + 4 * source.randrange(8)), base + ahead))
         if number % 50 == 49:
             it.host.catch_up()
         if number % 500 == 499:

@@ -150,6 +150,18 @@ TEST_F(kind, refused_while_not_blocking)
 	}
 }
 
+/* Accepts a connection, which has the expected path, and closes it. */
+static void expect_accepted(struct __test_metadata *_metadata, const struct kind *kind, int fd,
+			    int listener)
+{
+	int server = accept(listener, NULL, NULL);
+
+	ASSERT_LE(0, server);
+	EXPECT_PATH(kind, fd, server);
+	close(fd);
+	close(server);
+}
+
 static void spin(long microseconds)
 {
 	struct timespec start, now;
@@ -165,9 +177,8 @@ static void spin(long microseconds)
 TEST_F(kind, refusals_before_a_success)
 {
 	int listener = new_listener(self->kind, 1, NULL), other = new_listener(self->kind, 1, NULL);
-	union address open = address_of(self->kind, SERVER, local_port(listener));
 	union address closed = address_of(self->kind, SERVER, local_port(other));
-	int fd, server, round;
+	int fd, round;
 
 	close(other);
 	for (round = 0; round < 200 && !_metadata->exit_code; round++) {
@@ -176,12 +187,8 @@ TEST_F(kind, refusals_before_a_success)
 			  last_errno(connect(fd, &closed.sa, address_size(self->kind))));
 		/* Between the call that failed and its work item. */
 		spin(round);
-		ASSERT_EQ(0, connect(fd, &open.sa, address_size(self->kind)));
-		server = accept(listener, NULL, NULL);
-		ASSERT_LE(0, server);
-		EXPECT_PATH(self->kind, fd, server);
-		close(fd);
-		close(server);
+		ASSERT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
+		expect_accepted(_metadata, self->kind, fd, listener);
 	}
 	close(listener);
 }
@@ -262,7 +269,7 @@ TEST_F(kind, time_limit_and_signal)
 TEST_F(kind, connect_goes_on_after_a_signal)
 {
 	int listener = new_listener(self->kind, 1, NULL);
-	int fd = new_socket(self->kind, CLIENT, 0), server;
+	int fd = new_socket(self->kind, CLIENT, 0);
 	struct itimerval off = {};
 
 	ASSERT_EQ(0, drop_setups_for_a_while(self->kind, true, true));
@@ -272,18 +279,14 @@ TEST_F(kind, connect_goes_on_after_a_signal)
 	EXPECT_EQ(0, drop_setups(self->kind, false));
 	/* The next SYN, after a second, or request passes. */
 	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
-	server = accept(listener, NULL, NULL);
-	ASSERT_LE(0, server);
-	EXPECT_PATH(self->kind, fd, server);
-	close(fd);
-	close(server);
+	expect_accepted(_metadata, self->kind, fd, listener);
 	close(listener);
 }
 
 TEST_F(kind, unspecified_address_takes_the_connection_attempt_back)
 {
 	int listener = new_listener(self->kind, 1, NULL);
-	int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK), server;
+	int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK);
 	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
 
 	ASSERT_EQ(0, drop_setups(self->kind, true));
@@ -292,11 +295,7 @@ TEST_F(kind, unspecified_address_takes_the_connection_attempt_back)
 	ASSERT_EQ(0, drop_setups(self->kind, false));
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, 0));
 	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
-	server = accept(listener, NULL, NULL);
-	ASSERT_LE(0, server);
-	EXPECT_PATH(self->kind, fd, server);
-	close(fd);
-	close(server);
+	expect_accepted(_metadata, self->kind, fd, listener);
 	close(listener);
 }
 
